@@ -1,0 +1,86 @@
+import pytest
+import yaml
+
+from turnwise.config import Params, compose, merge, read_params, validate
+from turnwise.errors import UserError
+
+
+def write(path, values):
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    return path
+
+
+def test_the_default_profile_is_complete_and_names_the_four_arms(tmp_path):
+    params = read_params(write(tmp_path / "params.yaml", compose([])))
+    assert list(params.arms) == ["grpo", "turn_mean", "credit", "turnwise"]
+    assert params.seeds == (0, 1, 2)
+    assert params.profiles == ("embedded",)
+
+
+def test_every_field_has_a_description():
+    def undescribed(model, path=""):
+        for name, field in model.model_fields.items():
+            inner = getattr(field.annotation, "model_fields", None)
+            if inner:
+                yield from undescribed(field.annotation, f"{path}{name}.")
+            elif not field.description:
+                yield path + name
+
+    assert list(undescribed(Params)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rl": {"lerning_rate": 1}}, r"rl\.lerning_rate: Extra inputs"),
+        ({"rl": {"updates": "many"}}, r"rl\.updates: .*integer"),
+        (
+            {"arms": {"turnwise": {"credit": "turnwise", "alpha": 1.5}}},
+            r"arms\.turnwise\.alpha: .*less than or equal to 1",
+        ),
+        ({"arms": {"a": {"credit": "grpo", "alpha": 0.5}}}, "alpha must be 0 with credit: grpo"),
+        ({"arms": {"a/b": {"credit": "grpo"}}}, "is no arm name"),
+        ({"arms": {"sft": {"credit": "grpo"}}}, "is no arm name"),
+        ({"arms": {}}, "at least one arm"),
+        ({"seeds": [1, 1]}, "seeds: must be one or more different"),
+        ({"data": {"min_turns": 30}}, "data.min_turns: must not be above"),
+        ({"rollout": {"groups": 1}}, "rollout.groups: must be at least"),
+    ],
+)
+def test_a_fault_in_params_names_file_field_and_reason(tmp_path, change, reason):
+    path = write(tmp_path / "params.yaml", merge(compose([]), change))
+    with pytest.raises(UserError, match=r"params\.yaml: ") as caught:
+        read_params(path)
+    with pytest.raises(UserError, match=reason):
+        raise caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("a: [1", "not valid YAML"), ("- 1", "must hold a mapping"), ("seeds: [0]\nseeds: [1]\n", "stands twice")],
+)
+def test_text_that_is_no_parameters_is_refused(tmp_path, text, reason):
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=reason):
+        read_params(path)
+
+
+def test_a_missing_file_says_how_to_write_it(tmp_path):
+    with pytest.raises(UserError, match="turnwise profile use"):
+        read_params(tmp_path / "params.yaml")
+
+
+def test_later_profiles_win_and_arms_are_replaced_whole(tmp_path):
+    write(tmp_path / "embedded.yaml", {k: v for k, v in compose([]).items() if k != "profiles"})
+    write(tmp_path / "one.yaml", {"rl": {"updates": 5, "lr": 0.1}, "arms": {"grpo": {"credit": "grpo"}}})
+    write(tmp_path / "two.yaml", {"rl": {"updates": 6}})
+    params = validate(compose(["one", "two"], tmp_path), "x")
+    assert (params.rl.updates, params.rl.lr, list(params.arms), params.profiles) == (6, 0.1, ["grpo"], ("one", "two"))
+    with pytest.raises(UserError, match="there is no profile 'three'; the profiles are embedded, one, two"):
+        compose(["three"], tmp_path)
+
+
+def test_an_unknown_arm_lists_the_arms():
+    with pytest.raises(UserError, match="there is no arm 'x'; the arms are grpo, turn_mean, credit, turnwise"):
+        validate(compose([]), "x").arm("x")

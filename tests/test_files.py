@@ -1,0 +1,45 @@
+import json
+
+import pytest
+
+from turnwise.files import fingerprint, replacing, write_json, write_jsonl
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"x": 1})
+
+    def fail():
+        with replacing(path) as scratch:
+            scratch.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert json.loads(path.read_text()) == {"x": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_replaces_a_folder(tmp_path):
+    for name in ("old", "new"):
+        with replacing(tmp_path / "model") as scratch:
+            scratch.mkdir()
+            (scratch / name).touch()
+    assert [p.name for p in (tmp_path / "model").iterdir()] == ["new"]
+
+
+def test_nan_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_jsonl(tmp_path / "a.jsonl", [{"x": float("nan")}])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fingerprints_follow_values_names_and_bytes(tmp_path):
+    (tmp_path / "a").write_text("1")
+    first = fingerprint({"x": 1}, tmp_path)
+    assert first == fingerprint({"x": 1}, tmp_path)
+    assert first != fingerprint({"x": 2}, tmp_path)
+    (tmp_path / "a").write_text("2")
+    second = fingerprint({"x": 1}, tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert len({first, second, fingerprint({"x": 1}, tmp_path)}) == 3

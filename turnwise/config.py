@@ -1,0 +1,367 @@
+"""The experiment's configuration: typed, complete, and read from `params.yaml` here and nowhere else.
+
+`params.yaml` is generated from profiles by `turnwise profile use NAME...`; edit it freely afterwards.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from turnwise.episodes import describe
+from turnwise.errors import UserError
+
+PARAMS = Path("params.yaml")
+
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Arm(_Section):
+    """What one arm of the ablation changes; all else belongs to the experiment."""
+
+    credit: Literal["grpo", "turnwise"]
+    """Credit rule: one advantage a trajectory, or one a decision."""
+    alpha: Share = 0.0
+    """Share of what was earned before a turn that is taken from its advantage, after warm-up; 0 is GRPO."""
+    aggregation: Aggregation = "seq-mean-token-mean"
+    """How token losses are averaged."""
+    ratio_level: Literal["token", "turn", "sequence"] = "token"
+    """Span over which the log probability ratio is averaged."""
+    clip_low: Share = 0.2
+    """Ratio clip below 1 (no unit)."""
+    clip_high: NonNegative = 0.2
+    """Ratio clip above 1 (no unit)."""
+    dual_clip: Annotated[float, Field(gt=1)] = 3.0
+    """Bound on the ratio where the advantage is negative (no unit)."""
+
+    @model_validator(mode="after")
+    def _alpha_needs_turnwise(self) -> "Arm":
+        if self.credit == "grpo" and self.alpha:
+            raise ValueError("alpha must be 0 with credit: grpo; use credit: turnwise for an alpha above 0")
+        return self
+
+
+class Data(_Section):
+    """The embedded world: how many clips of each split, and what they look like."""
+
+    seed: Natural
+    """Seed of the world."""
+    sft_clips: Count
+    """Clips for the supervised warm-up."""
+    rl_clips: Count
+    """Clips for reinforcement learning."""
+    dev_clips: Count
+    """Clips of the development split (validation curve)."""
+    benchmark_clips: Count
+    """Clips of each of the three small benchmarks."""
+    episodes_per_clip: Count
+    """Streamed episodes drawn from each SFT or RL clip."""
+    captions: Count
+    """Single-frame caption, count and four-way items for the first SFT phase."""
+    fps: Count
+    """Frames a second of the rendered clips."""
+    size: Annotated[int, Field(ge=56, multiple_of=2)]
+    """Height and width of the rendered clips, pixels."""
+    min_turns: Annotated[int, Field(ge=2)]
+    """Fewest turns of an episode."""
+    max_turns: Annotated[int, Field(ge=2)]
+    """Most turns of an episode."""
+    late: Share
+    """Share of demonstrated replies that come late."""
+    repeated: Share
+    """Share of demonstrated replies that are said again in a following turn."""
+    wrong: Share
+    """Share of demonstrated replies with a wrong attribute."""
+    stray: Share
+    """Share of silent demonstrated turns turned into a reply outside every window."""
+    missed: Share
+    """Share of windows that a demonstration leaves unanswered."""
+
+
+class Stream(_Section):
+    """How a clip becomes turns."""
+
+    frame_interval: Positive
+    """Seconds between frames shown."""
+    frames_per_turn: Count
+    """Frames shown at each decision."""
+
+
+class Policy(_Section):
+    """The model that watches and speaks."""
+
+    model: str
+    """`embedded` (built here, about a million parameters), a directory, or a hub id of a Qwen2.5-VL or Qwen3-VL."""
+    family: Literal["qwen2_5_vl", "qwen3_vl"]
+    """Architecture of the embedded model; a loaded one says it itself."""
+    hidden: Count
+    """Width of the embedded language model."""
+    layers: Count
+    """Depth of the embedded language model."""
+    heads: Count
+    """Attention heads of the embedded language model."""
+    vision_hidden: Count
+    """Width of the embedded vision tower."""
+    vision_layers: Count
+    """Depth of the embedded vision tower."""
+    frame_pixels: Count
+    """Pixel budget of one frame: 28 x 28 (32 x 32 for Qwen3-VL) pixels are one visual token."""
+    dtype: Literal["float32", "bfloat16"]
+    """Type of the weights."""
+    freeze_vision: bool
+    """Keep the vision tower as SFT left it during RL."""
+
+
+class Sft(_Section):
+    """Supervised warm-up: single-frame items first, then streamed demonstrations."""
+
+    caption_steps: Natural
+    """Optimizer steps on single-frame items."""
+    caption_batch: Count
+    """Items a step."""
+    stream_steps: Natural
+    """Optimizer steps on streamed demonstrations."""
+    stream_batch: Count
+    """Demonstrations a step."""
+    lr: Positive
+    """Peak learning rate; linear warm-up over the first tenth, then cosine to a tenth."""
+    weight_decay: NonNegative
+    """AdamW weight decay."""
+
+
+class Rollout(_Section):
+    """Sampling."""
+
+    group_size: Annotated[int, Field(ge=2)]
+    """G, trajectories of an episode."""
+    groups: Count
+    """Groups sampled from the SFT policy, in epoch order; at least rl.groups_per_update."""
+    temperature: Positive
+    """Sampling temperature (no unit)."""
+    top_k: Natural
+    """Keep the k likeliest tokens; 0 keeps all."""
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    """Keep the likeliest tokens up to this mass."""
+    max_action_tokens: Annotated[int, Field(ge=2)]
+    """Token cap of an action, the end-of-turn token included."""
+    max_context: Count
+    """Tokens of the longest conversation that is rolled out; a longer one is refused before sampling."""
+
+
+class JudgeSpec(_Section):
+    """One judge."""
+
+    kind: Literal["rule"]
+    """`rule`: counts the content words of the reference that the reply says."""
+    levels: Annotated[int, Field(ge=2)]
+    """Levels of the rubric; a score is 0..levels-1."""
+
+
+class Judges(_Section):
+    """Training rewards and evaluation scores name their judges apart."""
+
+    train: JudgeSpec
+    """Judge of rewards."""
+    eval: JudgeSpec
+    """Judge of benchmarks."""
+
+
+class Reward(_Section):
+    """MMDuet2's four terms, arXiv 2512.06810 section 4.3.2."""
+
+    name: Literal["mmduet2"]
+    """Reward rule."""
+    pauc: NonNegative
+    """Weight of PAUC."""
+    repetition: NonNegative
+    """Weight of the repetition penalty."""
+    outside: NonNegative
+    """Weight of the penalty for replies outside every window."""
+    prefix: NonNegative
+    """Weight of the penalty for long common prefixes."""
+    omega: Share
+    """PAUC's trade of timeliness (0) for correctness (1)."""
+    prefix_chars: Count
+    """Characters of a common prefix that counts as long."""
+
+
+class Credit(_Section):
+    """Group statistics of A_global and A_turn; the same for all arms."""
+
+    eps: NonNegative
+    """Added to the group's standard deviation (reward units)."""
+    ddof: Literal[0, 1]
+    """Delta degrees of freedom of the standard deviation."""
+    a_max: Positive
+    """Advantages are clipped at plus and minus this."""
+    zero_spread: Literal["drop", "floor", "keep"]
+    """Groups whose rewards are all equal: no gradient (drop), a floor of 1 under the spread, or eps alone."""
+
+
+class Rl(_Section):
+    """One epoch of reinforcement learning."""
+
+    updates: Count
+    """U, batches of fresh roll-outs."""
+    groups_per_update: Count
+    """Groups an update learns from."""
+    minibatches: Count
+    """Optimizer steps an update."""
+    micro_batch: Count
+    """Trajectories of one forward and backward pass."""
+    lr: Positive
+    """Learning rate, constant after a linear warm-up."""
+    warmup_updates: Natural
+    """Updates of the learning-rate warm-up."""
+    weight_decay: NonNegative
+    """AdamW weight decay."""
+    max_grad_norm: Positive
+    """Gradient norm clip."""
+    alpha_warmup: Share
+    """Share of the updates over which alpha rises linearly from 0."""
+    validate_every: Count
+    """Updates between points of the validation curve."""
+    keep_checkpoints: Count
+    """Checkpoints kept in state/."""
+
+
+class Evaluate(_Section):
+    """The three benchmarks."""
+
+    batch: Count
+    """Streams in lock-step."""
+    omega: Share
+    """PAUC's omega of the headline."""
+    tolerance: NonNegative
+    """Seconds within which an event is matched, inclusive."""
+    metronome: Positive
+    """Period of the blind metronome baseline, seconds."""
+
+
+class Runtime(_Section):
+    """How stages run; no result depends on it but through floating-point order."""
+
+    threads: Count
+    """Torch threads of a stage."""
+    device: Literal["auto", "cpu", "cuda"]
+    """Where the model lives."""
+
+
+class Params(_Section):
+    """Everything that an experiment is made of."""
+
+    profiles: tuple[str, ...]
+    """Names of the profiles that this file was generated from."""
+    seeds: tuple[Natural, ...]
+    """Seeds of the ablation; a cell is one arm with one seed."""
+    arms: dict[str, Arm]
+    """The arms by name."""
+    data: Data
+    stream: Stream
+    protocol: str
+    """How silence and replies are written."""
+    policy: Policy
+    sft: Sft
+    rollout: Rollout
+    judge: Judges
+    reward: Reward
+    credit: Credit
+    rl: Rl
+    evaluate: Evaluate
+    runtime: Runtime
+
+    @field_validator("arms")
+    @classmethod
+    def _arm_names(cls, arms: dict[str, Arm]) -> dict[str, Arm]:
+        for name in arms:
+            if not name.replace("_", "").isalnum() or not name.isascii() or name == "sft":
+                raise ValueError(f"{name!r} is no arm name: use ASCII letters, digits and _ (and not `sft`)")
+        if not arms:
+            raise ValueError("at least one arm is needed")
+        return arms
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Params":
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"seeds: must be one or more different numbers, got {list(self.seeds)}")
+        if self.data.min_turns > self.data.max_turns:
+            raise ValueError("data.min_turns: must not be above data.max_turns")
+        if self.rollout.groups < self.rl.groups_per_update:
+            raise ValueError("rollout.groups: must be at least rl.groups_per_update; update 1 learns from those groups")
+        return self
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name. Raises UserError listing the arms there are."""
+        if name not in self.arms:
+            raise UserError(f"params.yaml: arms: there is no arm {name!r}; the arms are {', '.join(self.arms)}")
+        return self.arms[name]
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice, which YAML would silently resolve to the later one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file as a mapping. Raises UserError naming the file and the line."""
+    try:
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; `turnwise profile use embedded` writes params.yaml") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: must hold a mapping, not {type(value).__name__}")
+    return value
+
+
+def validate(values: dict[str, Any], source: str | Path) -> Params:
+    """Typed parameters from a mapping. Raises UserError naming the source, the field and the reason."""
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"{source}: {describe(error)}") from None
+
+
+def read_params(path: str | Path = PARAMS) -> Params:
+    """Read and check `params.yaml`. Raises UserError naming file, field and remedy."""
+    return validate(read_yaml(Path(path)), path)
+
+
+def merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Overlay a nested mapping on another; `arms` and lists are replaced whole."""
+    merged = dict(base)
+    for key, value in overlay.items():
+        nested = isinstance(value, dict) and isinstance(base.get(key), dict) and key != "arms"
+        merged[key] = merge(base[key], value) if nested else value
+    return merged
+
+
+def compose(names: list[str], folder: str | Path = "profiles") -> dict[str, Any]:
+    """Parameters of profiles laid over `embedded.yaml`, the later one winning. Raises UserError for an unknown name."""
+    known = sorted(path.stem for path in Path(folder).glob("*.yaml"))
+    for name in names:
+        if name not in known:
+            raise UserError(f"{folder}: there is no profile {name!r}; the profiles are {', '.join(known)}")
+    values: dict[str, Any] = {}
+    for name in dict.fromkeys(["embedded", *names]):
+        values = merge(values, read_yaml(Path(folder) / f"{name}.yaml"))
+    values = {"profiles": list(dict.fromkeys(names)) or ["embedded"], **values}
+    validate(values, f"{folder}/{{{','.join(names)}}}.yaml")
+    return values

@@ -1,0 +1,177 @@
+"""What a policy is asked and what is expected of it: episodes and their JSON Lines form.
+
+All times are seconds from the start of the clip. A turn t = 1..T shows its frames and then takes its action at the
+decision time; the last frame shown is the one at the decision time, so an action never knows the future.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from turnwise.errors import UserError
+from turnwise.files import write_jsonl
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Span = tuple[Seconds, Seconds]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Query(_Frozen):
+    """Text the user says at a time; it is shown in the first turn whose decision time is not before it."""
+
+    text: Annotated[str, Field(min_length=1)]
+    time: Seconds
+
+
+class Window(_Frozen):
+    """An expected answer. `related`: when its evidence is on screen. `reply`: when a reply counts (both ends inclusive)."""
+
+    text: Annotated[str, Field(min_length=1)]
+    related: Span
+    reply: Span
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Window":
+        for name in ("related", "reply"):
+            start, end = getattr(self, name)
+            if end <= start:
+                raise ValueError(f"{name} span [{start}, {end}] must end after it starts")
+        return self
+
+
+class Grid(_Frozen):
+    """The decision times, fixed before the roll-out: T turns of `frames_per_turn` frames, one each `frame_interval` s."""
+
+    start: Seconds = 0.0
+    frame_interval: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    frames_per_turn: Annotated[int, Field(ge=1)] = 1
+    turns: Annotated[int, Field(ge=1)]
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Decision times [T]."""
+        step = self.frame_interval * self.frames_per_turn
+        return tuple(self.start + step * t for t in range(1, self.turns + 1))
+
+    @property
+    def frame_times(self) -> tuple[tuple[float, ...], ...]:
+        """Times of the frames shown at each turn [T][frames_per_turn]; the last one is the decision time."""
+        n, step = self.frames_per_turn, self.frame_interval
+        return tuple(tuple(self.start + step * (t * n + k) for k in range(1, n + 1)) for t in range(self.turns))
+
+
+class HistoryTurn(_Frozen):
+    """A given turn before the grid starts: its frames and what was said (None is silence). Never sampled or trained."""
+
+    time: Seconds
+    frame_times: tuple[Seconds, ...]
+    text: str | None
+
+
+class Episode(_Frozen):
+    """One clip with its queries and expected answers."""
+
+    id: Annotated[str, Field(min_length=1)]
+    clip: Annotated[str, Field(min_length=1)]
+    """Path of the video, relative to the folder of the file that holds the episode."""
+    task: str
+    """Kind of episode, e.g. `new_object`; tables group by it."""
+    grid: Grid
+    queries: tuple[Query, ...]
+    windows: tuple[Window, ...]
+    history: tuple[HistoryTurn, ...] = ()
+
+    @model_validator(mode="after")
+    def _in_time_order(self) -> "Episode":
+        for name, times in (
+            ("queries", [q.time for q in self.queries]),
+            ("windows", [w.reply[0] for w in self.windows]),
+            ("history", [h.time for h in self.history]),
+        ):
+            if times != sorted(times):
+                raise ValueError(f"{name} must be in time order, got {times}")
+        if self.history and self.history[-1].time > self.grid.start:
+            raise ValueError(f"history ends at {self.history[-1].time} s, after the grid starts ({self.grid.start} s)")
+        return self
+
+    @property
+    def turns(self) -> int:
+        """T, the number of decisions."""
+        return self.grid.turns
+
+    def queries_at(self, turn: int) -> tuple[Query, ...]:
+        """Queries shown at `turn` (0-based): those since the previous decision time, or since ever at turn 0."""
+        times = self.grid.times
+        after = times[turn - 1] if turn else float("-inf")
+        return tuple(q for q in self.queries if after < q.time <= times[turn])
+
+    def windows_at(self, time: float) -> tuple[int, ...]:
+        """Indices of the windows whose reply span holds `time`, both ends inclusive."""
+        return tuple(i for i, w in enumerate(self.windows) if w.reply[0] <= time <= w.reply[1])
+
+    def question_at(self, time: float) -> str:
+        """The latest query said by `time`; the first one when none was (empty when there is no query at all)."""
+        said = [q.text for q in self.queries if q.time <= time] or [q.text for q in self.queries[:1]]
+        return said[-1] if said else ""
+
+
+def describe(error: ValidationError) -> str:
+    """The first fault of a pydantic error as `field: reason`, with the number of further ones."""
+    faults = error.errors()
+    field = ".".join(str(part) for part in faults[0]["loc"]) or "record"
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{field}: {faults[0]['msg'].removeprefix('Value error, ')}{more}"
+
+
+class Demonstration(_Frozen):
+    """An episode with the action to imitate at each turn; None is silence. A caption is one with a single turn."""
+
+    episode: Episode
+    actions: tuple[str | None, ...]
+
+    @model_validator(mode="after")
+    def _one_a_turn(self) -> "Demonstration":
+        if len(self.actions) != self.episode.turns:
+            raise ValueError(f"actions: {len(self.actions)} for {self.episode.turns} turns; give one a turn")
+        return self
+
+
+Record = TypeVar("Record", Episode, Demonstration)
+
+
+def _read(path: str | Path, model: type[Record], identify: Callable[[Record], str]) -> list[Record]:
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; `dvc repro data` builds the embedded world's")
+    records: dict[str, Record] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            record = model.model_validate_json(line)
+        except ValidationError as error:
+            raise UserError(f"{path}:{number}: {describe(error)}; correct this record") from None
+        if identify(record) in records:
+            raise UserError(f"{path}:{number}: id: {identify(record)!r} stands twice; ids must be unique")
+        records[identify(record)] = record
+    if not records:
+        raise UserError(f"{path}: holds no record")
+    return list(records.values())
+
+
+def read_episodes(path: str | Path) -> list[Episode]:
+    """Read episodes from JSON Lines. Raises UserError naming file, line and field; ids must be unique."""
+    return _read(path, Episode, lambda episode: episode.id)
+
+
+def read_demonstrations(path: str | Path) -> list[Demonstration]:
+    """Read demonstrations from JSON Lines. Raises UserError naming file, line and field; episode ids must be unique."""
+    return _read(path, Demonstration, lambda demonstration: demonstration.episode.id)
+
+
+def write_records(path: str | Path, records: Iterable[Episode | Demonstration]) -> None:
+    """Write episodes or demonstrations as JSON Lines, by rename."""
+    write_jsonl(path, (record.model_dump(mode="json") for record in records))

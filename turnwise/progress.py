@@ -28,7 +28,7 @@ class Bar:
         if self._rich:
             self._rich.stop()
 
-    def advance(self, n: int = 1, **figures: float | str) -> None:
+    def advance(self, n: int = 1, **figures: float | str | None) -> None:
         """Count n more done; print at most one line each `every` seconds, and always the last one."""
         self.done += n
         if self._rich:

@@ -29,10 +29,7 @@ class Protocol:
 
 NO_REPLY = Protocol(
     name="no_reply",
-    system=(
-        "You watch a video as it arrives. Answer the user from what the frames show since your last reply. "
-        'If they show nothing to answer with, output "NO REPLY".'
-    ),
+    system='Answer from what the video shows since your last reply. If there is nothing to say, output "NO REPLY".',
     silence="NO REPLY",
 )
 

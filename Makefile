@@ -1,0 +1,52 @@
+# The first use of any target builds .venv from requirements.lock.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   ?= .venv
+BIN    := $(abspath $(VENV))/bin
+STAMP  := $(VENV)/.complete
+# Stage commands say `python`, so the environment leads PATH.
+export PATH := $(BIN):$(PATH)
+# uv does not read pip's setting.
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+export DO_NOT_TRACK := 1
+
+.PHONY: help setup ablation smoke up down test test-all check bench
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*  ## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## build .venv from requirements.lock
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or newer is needed; name one with PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv==0.13.9 \
+		&& $(BIN)/uv pip install -q --python $(BIN)/python -r requirements.lock \
+		|| $(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+ablation: $(STAMP)  ## run the whole experiment through Prefect and print the table
+	@$(BIN)/python scripts/stack.py ablation
+
+smoke: $(STAMP)  ## the same with two arms and one seed, in a scratch copy
+	@$(BIN)/python scripts/stack.py smoke
+
+up: $(STAMP)  ## start Prefect's server, a worker and the MLflow UI on 127.0.0.1
+	@$(BIN)/python scripts/stack.py up
+
+down: $(STAMP)  ## stop what `make up` started
+	@$(BIN)/python scripts/stack.py down
+
+test: check  ## check, and all tests that are quick
+	$(BIN)/python -m pytest
+
+test-all: check  ## check, and all tests
+	$(BIN)/python -m pytest -m ""
+
+check: $(STAMP)  ## lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## measure speed (perf/)
+	$(BIN)/python -m perf.bench

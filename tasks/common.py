@@ -1,0 +1,54 @@
+"""What every stage's script does the same way: read its configuration, say errors plainly, book its time."""
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from turnwise import config
+from turnwise.errors import UserError
+
+
+def run(main: Callable[..., None]) -> None:
+    """Call a stage's `main` with the command line's words; a UserError becomes one line and exit status 2."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        main(*sys.argv[1:])
+    except UserError as error:
+        sys.exit(_say(f"error: {error}", 2))
+    except KeyboardInterrupt:
+        sys.exit(_say("interrupted; outputs are whole or absent, run the stage again to go on", 130))
+
+
+def _say(message: str, status: int) -> int:
+    print(message, file=sys.stderr)
+    return status
+
+
+def seed_of(word: str, params: config.Params) -> int:
+    """A seed from the command line. Raises UserError unless params.yaml names it."""
+    if word not in map(str, params.seeds):
+        raise UserError(f"params.yaml: seeds: {word!r} is not one of {list(params.seeds)}")
+    return int(word)
+
+
+@contextmanager
+def timed(stage: str, cell: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Book seconds and peak memory of the block to timings/<stage>/<cell>.jsonl; yields a function that books a line."""
+    path = Path("timings") / stage / f"{cell}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+
+    def book(fields: dict[str, Any]) -> None:
+        with path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(fields) + "\n")
+
+    yield book
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    book({"seconds": round(time.perf_counter() - start, 3), "peak_mb": round(peak, 1), "pid": os.getpid()})

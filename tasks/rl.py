@@ -1,0 +1,95 @@
+"""Stage `rl`: one RL epoch of one arm. Killed at any moment, it goes on from the last completed update."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from tasks.common import run, seed_of, timed
+from tasks.models import policy_of, sampler_of
+from turnwise.config import Params, read_params
+from turnwise.episodes import Episode, read_episodes
+from turnwise.files import fingerprint, replacing
+from turnwise.judging import VerdictCache, build_judge
+from turnwise.policy import FrameStore
+from turnwise.progress import Bar
+from turnwise.rewards import build_reward
+from turnwise.tables import evidence_from, groups_from, read_table, trajectories_from, write_table
+from turnwise.tracking import live_cell
+from turnwise.training.rl import TABLES, Epoch, Experiment
+from turnwise.training.sweeping import Swept
+
+SECTIONS = {"data", "stream", "protocol", "policy", "rollout", "judge", "reward", "credit", "rl", "runtime"}
+"""What of params.yaml a checkpoint depends on, beside the arm."""
+
+
+def main(name: str, word: str) -> None:
+    """Write runs/<arm>/<seed>/{model, trajectories, evidence, decisions, updates}."""
+    params = read_params()
+    params.arm(name)
+    seed = seed_of(word, params)
+    with timed("rl", f"{name}-{word}") as book:
+        epoch = prepare(params, name, seed)
+        with live_cell(Path(), params, name, seed) as live, Bar(f"rl {name}-{seed}", params.rl.updates) as bar:
+            for update in epoch.updates():
+                seconds = {lap: round(value, 4) for lap, value in update.seconds.items()}
+                book({"update": update.update, **seconds, "total": round(sum(update.seconds.values()), 4)})
+                live.log(update.update, {**update.figures, **{f"seconds_{lap}": s for lap, s in seconds.items()}})
+                bar.advance(update.update - bar.done, reward=update.figures["reward"], alpha=update.figures["alpha"])
+        finish(epoch, Path(f"runs/{name}/{seed}"))
+
+
+def prepare(params: Params, name: str, seed: int) -> Epoch:
+    """The epoch over the stage's inputs, with its place for checkpoints."""
+    sft = Path(f"runs/sft/{seed}")
+    policy = policy_of(params, sft / "model")
+    frames = FrameStore(Path("data"), policy)
+    experiment = Experiment(
+        params,
+        policy,
+        sampler_of(params, policy, frames),
+        frames,
+        build_judge(params.judge.train),
+        VerdictCache("state/verdicts.sqlite"),
+        build_reward(params.reward, params.judge.train.levels),
+    )
+    episodes, dev = read_episodes("data/rl.jsonl"), read_episodes("data/dev.jsonl")
+    inputs: list[str | Path] = [
+        sft / "model",
+        *(sft / f"{table}.parquet" for table in TABLES[:3]),
+        "data/rl.jsonl",
+        "data/dev.jsonl",
+    ]
+    settings = params.model_dump(mode="json", include=SECTIONS)
+    state = Path("state/rl") / fingerprint({"arm": params.arms[name].model_dump(), "seed": seed, **settings}, *inputs)
+    first = swept_of(sft, episodes, experiment.reward.weights)
+    return Epoch(experiment, params.arms[name], seed, episodes, dev, first, state)
+
+
+def swept_of(folder: Path, episodes: list[Episode], weights: dict[str, float]) -> list[Swept]:
+    """The SFT policy's swept groups from its three tables."""
+    tables = {name: read_table(name, folder / f"{name}.parquet") for name in TABLES[:3]}
+    groups = groups_from(tables["decisions"], weights)
+    trajectories, evidence = trajectories_from(tables["trajectories"]), evidence_from(tables["evidence"])
+    by_id = {episode.id: episode for episode in episodes}
+    return [
+        Swept(
+            by_id[name],
+            tuple(one for _, one in trajectories if one.episode == name),
+            tuple(one for _, one in evidence if one.episode == name),
+            group,
+        )
+        for (_, name), group in groups.items()
+    ]
+
+
+def finish(epoch: Epoch, folder: Path) -> None:
+    """Join the updates' tables and save the model."""
+    for table in TABLES:
+        parts = pa.concat_tables([read_table(table, path) for path in epoch.table_files(table)])
+        write_table(table, parts.to_pydict(), folder / f"{table}.parquet")
+    with replacing(folder / "model") as model:
+        epoch.experiment.policy.save(model)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,173 @@
+"""The sweep against the slow way: silence what comes later, then score from scratch by the literal definitions."""
+
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise import config
+from turnwise.credit import turnwise
+from turnwise.episodes import Episode, Grid, Window
+from turnwise.errors import UserError
+from turnwise.records import Evidence
+from turnwise.rewards import MMDuet2, build_reward, sweep
+
+WEIGHTS = {"pauc": 3.0, "repetition": 2.0, "outside": 0.5, "prefix": 2.0}
+
+
+def episode(turns, spans, step=2.0):
+    windows = tuple(Window(text="red", related=span, reply=span) for span in spans)
+    grid = Grid(frame_interval=step, turns=turns)
+    return Episode(id="e", clip="e.mp4", task="t", grid=grid, queries=(), windows=windows)
+
+
+def evidence_of(episode, actions):
+    """From one (kind, levels by window, repeats, prefix_chars) a turn; None where the judge abstains."""
+    turns, windows = episode.turns, len(episode.windows)
+    levels, repeats = np.full((turns, windows), np.nan), np.full(turns, np.nan)
+    outside, abstained, prefix = np.zeros(turns, bool), np.zeros(turns, bool), np.zeros(turns, np.int64)
+    for t, (kind, scores, repeat, chars) in enumerate(actions):
+        if kind == "silence":
+            continue
+        inside = episode.windows_at(episode.grid.times[t])
+        for w in inside:
+            levels[t, w] = np.nan if scores[w] is None else scores[w]
+        repeats[t] = np.nan if repeat is None else repeat
+        outside[t], prefix[t] = not inside, chars
+        abstained[t] = repeat is None or any(scores[w] is None for w in inside)
+    return Evidence("e", 0, tuple(a[0] for a in actions), levels, repeats, outside, prefix, abstained)
+
+
+@st.composite
+def cases(draw):
+    """An episode with windows that may overlap, lie between two decisions or after the last, and its evidence."""
+    turns = draw(st.integers(1, 8))
+    quarter = st.integers(0, 8 * turns + 8).map(lambda q: q / 4)
+    spans = draw(st.lists(st.tuples(quarter, quarter).filter(lambda s: s[0] < s[1]), max_size=4).map(sorted))
+    ep = episode(turns, spans)
+    score = st.sampled_from([0, 1, 2, 3, 4, None])
+    action = st.tuples(
+        st.sampled_from(["silence", "reply", "reply", "malformed"]),
+        st.lists(score, min_size=len(spans), max_size=len(spans)),
+        st.sampled_from([0, 1, None]),
+        st.sampled_from([0, 49, 50, 80]),
+    )
+    return ep, evidence_of(ep, draw(st.lists(action, min_size=turns, max_size=turns)))
+
+
+def silenced(evidence, turn):
+    """The evidence of the trajectory whose actions after `turn` are silence."""
+    late = np.arange(len(evidence.kinds)) >= turn
+    return replace(
+        evidence,
+        kinds=tuple("silence" if gone else kind for kind, gone in zip(evidence.kinds, late, strict=True)),
+        levels=np.where(late[:, None], np.nan, evidence.levels),
+        repeats=np.where(late, np.nan, evidence.repeats),
+        outside=evidence.outside & ~late,
+        prefix_chars=np.where(late, 0, evidence.prefix_chars),
+        abstained=evidence.abstained & ~late,
+    )
+
+
+def from_scratch(ep, ev, omega, top=4, prefix_chars=50):
+    """The four terms of a whole trajectory in exact fractions, by their definitions."""
+    times = [Fraction(t) for t in ep.grid.times]
+    omega = Fraction(omega)
+    areas = []
+    for w, window in enumerate(ep.windows):
+        start, end = map(Fraction, window.reply)
+        if not any(start <= t <= end for t in times):
+            continue
+        at, score, area = start, Fraction(1, 2), Fraction(0)
+        for t, time in enumerate(times):
+            if not np.isnan(ev.levels[t, w]):
+                moved = start + (1 - omega) * (time - start)
+                area, at, score = area + score * (moved - at), moved, Fraction(ev.levels[t, w])
+        areas.append((area + score * (end - at)) / ((end - start) * top))
+    replies = [t for t, kind in enumerate(ev.kinds) if kind != "silence"]
+    judged = [t for t in replies if not np.isnan(ev.repeats[t])]
+    share = lambda bad, among: -Fraction(sum(map(bool, bad)), len(among)) if among else Fraction(0)  # noqa: E731
+    return {
+        "pauc": sum(areas) / len(areas) if areas else Fraction(0),
+        "repetition": share((ev.repeats[t] == 1 for t in judged), judged),
+        "outside": share((ev.outside[t] for t in replies), replies),
+        "prefix": share((ev.prefix_chars[t] >= prefix_chars for t in replies), replies),
+    }
+
+
+@given(cases(), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+@settings(deadline=None, max_examples=150)
+def test_the_scan_equals_scoring_every_prefix_from_scratch(case, omega):
+    ep, ev = case
+    terms = MMDuet2(weights=WEIGHTS, top=4, omega=omega, prefix_chars=50).prefix_terms(ep, ev)
+    for turn in range(ep.turns + 1):
+        slow = from_scratch(ep, silenced(ev, turn), omega)
+        assert terms.keys() == slow.keys()
+        for name, value in slow.items():
+            assert terms[name][turn] == pytest.approx(float(value), abs=1e-12), (name, turn)
+
+
+def test_by_hand():
+    # Decisions at 2, 4, ..., 12 s. Window A [2, 6], window B [8, 12], S = 4, omega = 0.
+    ep = episode(6, [(2.0, 6.0), (8.0, 12.0)])
+    actions = [
+        ("silence", None, None, 0),
+        ("reply", [4, None], 0, 0),  # at 4 s, half of A is left: A = (0.5 * 2 + 4 * 2) / 16
+        ("silence", None, None, 0),
+        ("malformed", [None, 0], 0, 0),  # at 8 s, all of B is left: B = 0
+        ("reply", [None, 4], 1, 60),  # at 10 s: B = (0 * 2 + 4 * 2) / 16
+        ("reply", [None, 4], None, 0),  # at 12 s, nothing of B is left
+    ]
+    ev = evidence_of(ep, actions)
+    terms = MMDuet2(weights=WEIGHTS, top=4, omega=0.0, prefix_chars=50).prefix_terms(ep, ev)
+    a, silent = 9 / 16, 0.125
+    windows = [(silent, silent), (silent, silent), (a, silent), (a, silent), (a, 0.0), (a, 0.5), (a, 0.5)]
+    assert terms["pauc"].tolist() == pytest.approx([sum(w) / 2 for w in windows], abs=1e-15)
+    assert terms["repetition"].tolist() == pytest.approx([0, 0, 0, 0, 0, -1 / 3, -1 / 3], abs=1e-15)
+    assert terms["prefix"].tolist() == pytest.approx([0, 0, 0, 0, 0, -1 / 3, -1 / 4], abs=1e-15)
+    assert not terms["outside"].any()
+
+
+def test_a_reply_outside_dilutes_the_share_of_repeats():
+    ep = episode(3, [(2.0, 2.5)])
+    ev = evidence_of(ep, [("reply", [4], 0, 0), ("reply", None, 1, 0), ("reply", None, 0, 0)])
+    terms = MMDuet2(weights=WEIGHTS, top=4, omega=0.5, prefix_chars=50).prefix_terms(ep, ev)
+    assert terms["repetition"].tolist() == pytest.approx([0, 0, -1 / 2, -1 / 3])
+    assert terms["outside"].tolist() == pytest.approx([0, 0, -1 / 2, -2 / 3])
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_a_group_sweeps_to_scores_that_credit_takes(data):
+    ep, _ = case = data.draw(cases())
+    silent = evidence_of(ep, [("silence", None, None, 0)] * ep.turns)
+    reward = build_reward(config.Reward(name="mmduet2", **WEIGHTS, omega=0.5, prefix_chars=50), levels=5)
+    group = sweep(reward, ep, [silent, case[1], silent])
+    assert group.scores.shape == (3, ep.turns + 1)
+    assert group.weights == WEIGHTS
+    total = sum(weight * group.terms[name] for name, weight in WEIGHTS.items())
+    np.testing.assert_allclose(group.scores, total, atol=1e-12)
+    assert (group.scores[0] == group.scores[0, 0]).all()
+    assert turnwise(group).turn.shape == (3, ep.turns)
+
+
+def test_all_silent_scores_what_mmduet2_gives_it():
+    ep = episode(2, [(0.0, 4.0)])
+    reward = MMDuet2(weights=WEIGHTS, top=4, omega=0.5, prefix_chars=50)
+    silent = evidence_of(ep, [("silence", None, None, 0)] * 2)
+    assert sweep(reward, ep, [silent]).scores.tolist() == [[0.375] * 3]
+
+
+def test_refusals():
+    ep = episode(2, [(0.0, 4.0)])
+    silent = evidence_of(ep, [("silence", None, None, 0)] * 2)
+    rubric = SimpleNamespace(name="rubric", prefix_causal=False, weights={})
+    with pytest.raises(UserError, match=r"reward\.name: rubric"):
+        sweep(rubric, ep, [silent])
+    longer = episode(3, [(0.0, 4.0)])
+    with pytest.raises(ValueError, match="e: 2 turns, where e has 3"):
+        sweep(MMDuet2(WEIGHTS, 4, 0.5, 50), longer, [silent])

@@ -1,0 +1,147 @@
+"""The catalogue and docs/tables.md: what the queries of the page give on tables worked out by hand."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_tables import CELLS, write_experiment
+
+from turnwise import tables
+from turnwise.errors import UserError
+from turnwise.tables.describe import refreshed
+
+PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
+EXPECTED = {
+    "How many decisions change sign?": [
+        ("grpo", 0.25, 0.5, 4, 0),
+        ("sft", 0.25, 0.5, 4, 0),
+        ("turnwise", 0.25, 0.5, 4, 4),
+    ],
+    "How many trajectories hold good and bad decisions?": [(arm, 0.5, 2) for arm in ("grpo", "sft", "turnwise")],
+    "Are redundant replies told off?": [(arm, 1.0, 0.0, 1) for arm in ("grpo", "sft", "turnwise")],
+    "Which groups taught nothing?": [("grpo", 1, 1, 0), ("sft", 1, 1, 0), ("turnwise", 1, 1, 0), ("turnwise", 2, 1, 1)],
+    "What made the reward rise?": [
+        ("grpo", 1, 1.0, 0.2, None, None, None),
+        ("turnwise", 1, 1.0, 0.2, None, None, None),
+        ("turnwise", 2, 3.0, None, None, None, None),
+    ],
+    "When are windows answered?": [(arm, "steps", 1, 4.0, 0.5) for arm in ("grpo", "sft", "turnwise")],
+    "Is it talk or silence that is reinforced?": [
+        (arm, kind, *rest)
+        for arm in ("grpo", "turnwise")
+        for kind, *rest in (("reply", 3.0, 1.0, 3), ("silence", 1.0, 2.0, 1))
+    ],
+    "Did the optimizer stay within its clips?": [
+        ("grpo", 0, 0.1, 0.5, None, None, None),
+        ("turnwise", 0, 0.3, 0.3, None, None, 0.7),
+    ],
+    "How do the arms compare on the benchmarks?": [
+        ("grpo", "ovo_timing", 75.0, 2, 3),
+        ("sft", "ovo_timing", 0.0, 3, 3),
+        ("turnwise", "ovo_timing", 75.0, 3, 3),
+    ],
+    "Which items did an arm win or lose against GRPO?": [
+        ("sft", "ovo_timing", 0, 0, 2),
+        ("turnwise", "ovo_timing", 1, 0, 1),
+    ],
+    "Which decisions do the two rules judge most differently?": [
+        (arm, 0, 1, "e1", 1, 2, "a dot", -0.5, 0.3) for arm in ("grpo", "sft", "turnwise")
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    root = tmp_path_factory.mktemp("it's, an experiment")
+    write_experiment(root)
+    return root
+
+
+def rows(root, sql):
+    return [tuple(row.values()) for row in tables.query(root / "turnwise.duckdb", sql).to_pylist()]
+
+
+def queries_of_page():
+    return dict(re.findall(r"^### ([^\n]*\?)\n.*?```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.M | re.S))
+
+
+def test_the_page_shows_the_schemas():
+    page = PAGE.read_text(encoding="utf-8")
+    assert refreshed(page) == page, "run `python -m turnwise.tables.describe`"
+
+
+def test_every_query_of_the_page_is_expected():
+    assert list(queries_of_page()) == list(EXPECTED)
+
+
+@pytest.mark.parametrize("question", EXPECTED)
+def test_queries_of_the_page(experiment, question):
+    expected = [tuple(pytest.approx(v) if isinstance(v, float) else v for v in row) for row in EXPECTED[question]]
+    assert rows(experiment, queries_of_page()[question]) == expected
+
+
+def test_views_have_arm_and_seed_first_and_only_the_cells_given(experiment):
+    for name, schema in tables.SCHEMAS.items():
+        assert tables.query(experiment / "turnwise.duckdb", f"from {name}").column_names == [
+            "arm",
+            "seed",
+            *schema.names,
+        ]
+    assert rows(experiment, "from cells") == [(arm, seed, f"runs/{arm}/{seed}") for arm, seed in CELLS]
+    assert rows(experiment, "select count(*) from trajectories") == [(0,)]
+    tables.build_catalogue(experiment / "one.duckdb", experiment, [("grpo", 0)])
+    assert tables.query(experiment / "one.duckdb", "select distinct arm from decisions").to_pylist() == [
+        {"arm": "grpo"}
+    ]
+
+
+def test_an_empty_view_has_the_types_of_a_full_one(experiment, tmp_path):
+    tables.build_catalogue(tmp_path / "empty.duckdb", tmp_path, CELLS)
+    for name in ("decisions", "evidence", "updates", "samples"):
+        empty, full = (
+            tables.query(path, f"from {name}") for path in (tmp_path / "empty.duckdb", experiment / "turnwise.duckdb")
+        )
+        assert empty.num_rows == 0
+        assert empty.schema.types == full.schema.types
+
+
+def test_another_experiment_in_the_working_directory_is_not_read(experiment, tmp_path, monkeypatch):
+    write_experiment(tmp_path)
+    (tmp_path / "runs/grpo/0/decisions.parquet").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert rows(experiment, "select count(*) from decisions where arm = 'grpo'") == [(4,)]
+
+
+def test_an_experiment_can_be_moved_and_read_from_its_folder(tmp_path, monkeypatch):
+    import duckdb
+
+    write_experiment(tmp_path / "before")
+    (tmp_path / "before").rename(tmp_path / "after")
+    assert rows(tmp_path / "after", "select count(*) from updates") == [(3,)]
+    monkeypatch.chdir(tmp_path / "after")
+    with duckdb.connect("turnwise.duckdb", read_only=True) as plain:
+        assert plain.sql("select count(*) from updates").fetchall() == [(3,)]
+
+
+def test_faults_are_told_in_words(experiment, tmp_path):
+    with pytest.raises(UserError, match="no such catalogue"):
+        tables.query(tmp_path / "turnwise.duckdb", "select 1")
+    with pytest.raises(UserError, match=r"SQL: .*decision"):
+        tables.query(experiment / "turnwise.duckdb", "select * from decision")
+    with pytest.raises(UserError, match=r"SQL: .*read-only"):
+        tables.query(experiment / "turnwise.duckdb", "drop view decisions")
+    (tmp_path / "turnwise.duckdb").write_bytes((experiment / "turnwise.duckdb").read_bytes())
+    with pytest.raises(UserError, match=r"decisions\.parquet.*dvc repro"):
+        tables.query(tmp_path / "turnwise.duckdb", "select * from decisions")
+
+
+def test_a_catalogue_open_for_writing_is_refused(experiment):
+    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(experiment / "turnwise.duckdb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "open\n"
+        with pytest.raises(UserError, match="another program has the catalogue open"):
+            tables.query(experiment / "turnwise.duckdb", "select 1")
+        writer.stdin.close()

@@ -1,0 +1,91 @@
+import filecmp
+
+import numpy as np
+import pytest
+import torch
+
+from turnwise.config import Arm
+from turnwise.errors import UserError
+from turnwise.tables import groups_from, read_table
+from turnwise.training.epoch import epoch_order, rollout_seed
+from turnwise.training.rl import TABLES, Epoch
+from turnwise.training.sweeping import advantages, arm_alpha
+
+TURNWISE = Arm(credit="turnwise", alpha=1.0, aggregation="turn-mean")
+
+
+@pytest.fixture
+def swept(experiment, episodes):
+    first = epoch_order(episodes, 0)[:2]
+    trajectories = experiment.rollout(first, 4, 1.0, rollout_seed(0, 1))
+    return experiment.sweep(first, trajectories, experiment.evidence(first, trajectories))
+
+
+def weights(experiment):
+    return {name: p.clone() for name, p in experiment.policy.model.state_dict().items()}
+
+
+def test_a_stopped_epoch_goes_on_to_the_same_bytes(experiment, episodes, dev, swept, tmp_path):
+    start = weights(experiment)
+    straight = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path / "straight")
+    assert [update.update for update in straight.updates()] == [1, 2, 3]
+    expected = weights(experiment)
+
+    experiment.policy.model.load_state_dict(start)
+    stopped = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path / "stopped").updates()
+    next(stopped)
+    experiment.policy.model.load_state_dict(start)
+    resumed = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path / "stopped")
+    assert [update.update for update in resumed.updates()] == [2, 3]
+
+    assert any(not torch.equal(start[name], expected[name]) for name in start)
+    assert all(torch.equal(expected[name], now) for name, now in weights(experiment).items())
+    for table in TABLES:
+        for a, b in zip(straight.table_files(table), resumed.table_files(table), strict=True):
+            assert filecmp.cmp(a, b, shallow=False)
+    assert experiment.frames.tower_frames > 0
+
+
+def test_what_an_update_reports_and_keeps(experiment, episodes, dev, swept, tmp_path):
+    epoch = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path)
+    first, second, _ = list(epoch.updates())
+    assert first.figures["alpha"] == 0.0
+    assert second.figures["alpha"] == 1.0
+    assert first.figures["reward"] == pytest.approx(np.mean([one.group.rewards for one in swept]))
+    assert first.figures["dev_reward"] is not None
+    assert second.figures["dev_reward"] is not None
+    assert second.seconds.keys() >= {"rollout", "judge", "sweep", "credit", "learn"}
+    decisions = read_table("decisions", epoch.table_files("decisions")[0])
+    kept = groups_from(decisions, experiment.reward.weights)
+    for one in swept:
+        group = kept[1, one.episode.id]
+        assert np.array_equal(group.scores, one.group.scores)
+        assert all(np.array_equal(group.terms[name], one.group.terms[name]) for name in one.group.terms)
+
+
+def test_an_epoch_too_short_names_the_numbers(experiment, episodes, tmp_path):
+    with pytest.raises(UserError, match=r"3 updates of 2 groups need 6 episodes, data/rl\.jsonl has 4"):
+        Epoch(experiment, TURNWISE, 0, episodes[:4], [], [], tmp_path)
+
+
+def test_arms_differ_in_what_they_learn_from_and_in_nothing_else(experiment, swept):
+    credit = experiment.params.credit
+    for one in swept:
+        grpo = advantages(one.group, credit, Arm(credit="grpo"))
+        turn = advantages(one.group, credit, TURNWISE, alpha=1.0)
+        assert np.array_equal(grpo.global_, turn.global_)
+        assert np.array_equal(grpo.turn, turn.turn)
+        assert np.array_equal(grpo.used, np.repeat(grpo.global_[:, None], one.episode.turns, axis=1))
+        assert np.array_equal(turn.used, turn.turn)
+        assert np.array_equal(advantages(one.group, credit, TURNWISE, alpha=0.0).used, grpo.used)
+
+
+def test_alpha_warms_up_over_the_first_tenth(params):
+    rl = params.rl.model_copy(update={"updates": 40})
+    assert [arm_alpha(TURNWISE, rl, u) for u in (1, 2, 3, 5, 40)] == [0.0, 0.25, 0.5, 1.0, 1.0]
+
+
+def test_the_epoch_order_is_the_seeds_own(episodes):
+    orders = [[e.id for e in epoch_order(episodes, seed)] for seed in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])

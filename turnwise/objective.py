@@ -1,0 +1,126 @@
+"""The loss, as pure functions on tensors [B, L]: B rows (trajectories), L positions of their action tokens.
+
+Every aggregation is one weight a token, computed once over all rows of an optimizer step; the loss is a plain sum.
+So micro-batches (slices of rows, weights sliced along) add up to the same gradient whatever the split.
+
+`mask` is true where a token was sampled; `turn_ids` is the 0-based turn of each token, anything where the mask is
+false. Positions outside the mask may hold NaN or infinity in every argument: they change neither loss nor gradient.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean"]
+Level = Literal["token", "turn", "sequence"]
+Divergence = Literal["k1", "k2", "k3"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss with the share of the weight that each clip holds still; all add up over micro-batches.
+
+    Shares are sums of token weights, so they are shares of 1 in the mean aggregations (the familiar clip fraction
+    under token-mean), and to be divided by the sum of the weights under seq-mean-token-sum.
+    """
+
+    loss: Tensor
+    """Scalar, to be minimised."""
+    clip_low: Tensor
+    """Scalar: advantage below 0 and ratio below 1 - clip_low."""
+    clip_high: Tensor
+    """Scalar: advantage above 0 and ratio above 1 + clip_high."""
+    dual: Tensor
+    """Scalar: advantage below 0 and ratio above dual_clip."""
+
+
+def token_weights(mask: Tensor, turn_ids: Tensor, mode: Aggregation) -> Tensor:
+    """Weight of each token [B, L], float64, 0 outside the mask; pass all rows of the optimizer step.
+
+    With m the mask, n_i the tokens of row i, L_it those of its turn t, T_i its turns that have tokens, and S = B:
+    `token-mean` m / sum(m); `seq-mean-token-mean` m / (n_i S); `seq-mean-token-sum` m / S;
+    `turn-mean` m / (L_it T_i S), so that a wait weighs as much as a long reply (arXiv 2611.06728).
+    Rows without a token count in S, so the mean modes add up to 1 less their share. Raises KeyError for another mode.
+    """
+    mask = mask.bool()
+    rows, tokens = mask.shape[0], mask.sum(1, keepdim=True).double()
+    turn_tokens, turns = _turn_sums(mask.double(), mask, turn_ids)
+    divisor = {
+        "token-mean": tokens.sum(),
+        "seq-mean-token-mean": tokens * rows,
+        "seq-mean-token-sum": torch.full_like(tokens, rows),
+        "turn-mean": turn_tokens * turns * rows,
+    }[mode]
+    return torch.where(mask, 1.0 / divisor, 0.0)
+
+
+def _turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum of `values` (0 outside the mask) over each token's turn [B, L], and the number of turns of each row [B, 1]."""
+    ids = torch.where(mask, turn_ids, 0).long()
+    empty = values.new_zeros(mask.shape[0], int(ids.max()) + 1)
+    sums = empty.scatter_add(1, ids, values).gather(1, ids)
+    turns = (empty.scatter_add(1, ids, mask.to(values.dtype)) > 0).sum(1, keepdim=True)
+    return sums, turns
+
+
+def to_tokens(advantages: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
+    """Give each token [B, L] the advantage of its turn, from advantages [B, T]; 0 outside the mask."""
+    mask = mask.bool()
+    return torch.where(mask, advantages.gather(1, torch.where(mask, turn_ids, 0).long()), 0.0)
+
+
+def log_ratio(logp: Tensor, old_logp: Tensor, mask: Tensor, turn_ids: Tensor, level: Level) -> Tensor:
+    """Log of the probability ratio of each token [B, L], 0 outside the mask.
+
+    `token`: logp - old_logp. `turn`, `sequence`: its mean over the token's turn or row, that is the log of the
+    geometric mean ratio (GSPO, arXiv 2507.18071); every token of the span shares value and gradient.
+    """
+    mask = mask.bool()
+    difference = torch.where(mask, logp - old_logp, 0.0)
+    if level == "token":
+        return difference
+    ids = turn_ids if level == "turn" else torch.zeros_like(turn_ids)
+    sums, _ = _turn_sums(difference, mask, ids)
+    counts, _ = _turn_sums(mask.to(difference.dtype), mask, ids)
+    return torch.where(mask, sums / counts.clamp(min=1), 0.0)
+
+
+def policy_loss(
+    log_ratio: Tensor, advantages: Tensor, weights: Tensor, *, clip_low: float, clip_high: float, dual_clip: float
+) -> Loss:
+    """PPO's clipped loss with a dual clip (arXiv 1707.06347, equation 7; arXiv 1912.09729), summed.
+
+    A token costs max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)), and at most -A dual_clip where A < 0. Written
+    out, that is -A min(r, 1 + clip_high) for A >= 0 and -A clip(r, 1 - clip_low, dual_clip) for A < 0, which is how
+    it is computed, bounding log r: no ratio overflows, and the gradient at a bound is the inner one.
+
+    Args:
+        log_ratio, advantages, weights: [B, L], or shapes that broadcast to it; tokens of weight 0 are ignored.
+        clip_low: 0 to 1. clip_high: from 0. dual_clip: above 1; infinity turns it off. Bounds on the ratio (no unit).
+    """
+    live = weights != 0
+    x = torch.where(live, log_ratio, 0.0)
+    advantage = torch.where(live, advantages, 0.0)
+    low = math.log1p(-clip_low) if clip_low < 1 else -math.inf
+    high, dual = math.log1p(clip_high), math.log(dual_clip)
+    negative = advantage < 0
+    ratio = torch.where(negative, x.clamp(low, dual), x.clamp(max=high)).exp()
+    return Loss(
+        loss=(-advantage * ratio * weights).sum(),
+        clip_low=(weights * (negative & (x < low))).sum(),
+        clip_high=(weights * ((advantage > 0) & (x > high))).sum(),
+        dual=(weights * (negative & (x > dual))).sum(),
+    )
+
+
+def kl(logp: Tensor, ref_logp: Tensor, kind: Divergence, mask: Tensor | None = None) -> Tensor:
+    """Estimate of KL(policy || reference) at each token [B, L] from one sample; 0 outside the mask, where one is given.
+
+    With d = ref_logp - logp: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d (J. Schulman, "Approximating KL divergence").
+    Raises KeyError for another kind.
+    """
+    d = ref_logp - logp if mask is None else torch.where(mask.bool(), ref_logp - logp, 0.0)
+    return {"k1": lambda: -d, "k2": lambda: d.square() / 2, "k3": lambda: torch.expm1(d) - d}[kind]()

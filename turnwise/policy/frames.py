@@ -1,0 +1,143 @@
+"""Frames of episodes as the model takes them: decoded, resized and cut into patches once, and seen by the tower once."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from turnwise.episodes import Episode
+from turnwise.policy.loading import Loaded, tower
+from turnwise.policy.positions import Grid
+from turnwise.videos import read_frames
+
+Value = TypeVar("Value")
+
+
+class Frame(NamedTuple):
+    """A frame by its clip (path relative to the store's root) and its time in seconds."""
+
+    clip: str
+    time: float
+
+
+class Patches(NamedTuple):
+    """One frame as the image processor leaves it."""
+
+    values: Tensor
+    """[h * w * merge^2, channels, patch^2] float32 pixels."""
+    grid: Grid
+    """Its height and width in visual tokens."""
+
+
+class Features(NamedTuple):
+    """What the tower made of frames; N visual tokens of all of them, in the order asked for, D the decoder's width."""
+
+    embeds: Tensor
+    """[N, D], in place of the placeholders."""
+    deepstack: tuple[Tensor, ...]
+    """[N, D] each, added after the first decoder layers (Qwen3-VL); empty for Qwen2.5-VL."""
+
+
+def frames_of(episode: Episode) -> list[Frame]:
+    """Every frame that the episode shows, history first."""
+    shown = [turn.frame_times for turn in episode.history] + list(episode.grid.frame_times)
+    return [Frame(episode.clip, time) for times in shown for time in times]
+
+
+class FrameStore:
+    """Frames below `root`, each distinct (clip, time) decoded once and kept, the longest unused leaving first.
+
+    Visual features are kept for as long as the tower's weights stay as they are, so a frozen tower sees a frame once
+    for the whole group, for roll-out and for every learning pass; a tower in training sees it once each pass.
+    """
+
+    def __init__(self, root: Path, policy: Loaded, *, capacity: int = 6144):
+        self.root, self.policy, self.capacity = root, policy, capacity
+        self.tower_frames = 0
+        """Frames that the tower has seen, for accounts of its cost."""
+        self._patches: OrderedDict[Frame, Patches] = OrderedDict()
+        self._features: OrderedDict[Frame, Features] = OrderedDict()
+        self._version: tuple[int, ...] = ()
+
+    def prefetch(self, episodes: Iterable[Episode]) -> None:
+        """Decode the frames of episodes ahead, opening each clip once. Raises UserError for a bad clip."""
+        self.patches([frame for episode in episodes for frame in frames_of(episode)])
+
+    def patches(self, frames: Sequence[Frame]) -> list[Patches]:
+        """The patches of each frame. Raises UserError for a clip that is missing, damaged or too short."""
+        found = {frame: self._patches[frame] for frame in frames if frame in self._patches}
+        missing: dict[str, list[Frame]] = {}
+        for frame in dict.fromkeys(frames):
+            if frame not in found:
+                missing.setdefault(frame.clip, []).append(frame)
+        for clip, wanted in missing.items():
+            found.update(zip(wanted, self._decode(clip, [frame.time for frame in wanted]), strict=True))
+        _keep(self._patches, found, self.capacity)
+        return [found[frame] for frame in frames]
+
+    def _decode(self, clip: str, times: Sequence[float]) -> list[Patches]:
+        """The tower wants an image twice, as two equal frames of a video; one of them is kept."""
+        merge = self.policy.merge
+        images = list(read_frames(self.root / clip, times))
+        processed = self.policy.image_processor(images, return_tensors="pt", input_data_format="channels_last")
+        grids = processed["image_grid_thw"]
+        pixels = processed["pixel_values"].unflatten(1, (-1, *self._patch))[:, :, 0]
+        parts = torch.split(pixels, grids.prod(-1).tolist())
+        return [
+            Patches(part.clone(), (h // merge, w // merge))
+            for part, (_, h, w) in zip(parts, grids.tolist(), strict=True)
+        ]
+
+    @property
+    def _patch(self) -> tuple[int, int]:
+        """Frames and pixels of a patch."""
+        return self.policy.image_processor.temporal_patch_size, self.policy.image_processor.patch_size**2
+
+    def features(self, frames: Sequence[Frame], *, with_grad: bool = False) -> Features:
+        """Visual features of frames, which should be distinct. With `with_grad`, a tower in training is run with gradient."""
+        if with_grad and any(p.requires_grad for p in tower(self.policy).parameters()):
+            return _join(self._see(frames))
+        version = tuple(p._version for p in tower(self.policy).parameters())
+        if version != self._version:
+            self._features.clear()
+            self._version = version
+        found = {frame: self._features[frame] for frame in frames if frame in self._features}
+        missing = [frame for frame in dict.fromkeys(frames) if frame not in found]
+        if missing:
+            with torch.no_grad():
+                found.update(zip(missing, self._see_alike(missing), strict=True))
+        _keep(self._features, found, self.capacity)
+        return _join([found[frame] for frame in frames])
+
+    def _see_alike(self, frames: Sequence[Frame]) -> list[Features]:
+        """On CPU each frame passes by itself: its last bits would depend on its company, and a resumed run keeps other."""
+        if self.policy.device.type != "cpu":
+            return self._see(frames)
+        return [features for frame in frames for features in self._see([frame])]
+
+    def _see(self, frames: Sequence[Frame]) -> list[Features]:
+        patches, merge, device = self.patches(frames), self.policy.merge, self.policy.device
+        grids = torch.tensor([(1, h * merge, w * merge) for _, (h, w) in patches], device=device)
+        pixels = torch.cat([values for values, _ in patches]).to(device)
+        twice = pixels.unsqueeze(2).expand(-1, -1, self._patch[0], -1).flatten(1)
+        model: Any = self.policy.model
+        seen = model.get_image_features(twice, grids)
+        self.tower_frames += len(frames)
+        levels = [seen.pooler_output, *(seen.get("deepstack_features") or [])]
+        return [Features(each[0], each[1:]) for each in zip(*levels, strict=True)]
+
+
+def _keep(kept: OrderedDict[Frame, Value], new: dict[Frame, Value], capacity: int) -> None:
+    for frame, value in new.items():
+        kept[frame] = value
+        kept.move_to_end(frame)
+    while len(kept) > capacity:
+        kept.popitem(last=False)
+
+
+def _join(features: Sequence[Features]) -> Features:
+    embeds = torch.cat([feature.embeds for feature in features])
+    return Features(embeds, tuple(torch.cat(level) for level in zip(*(f.deepstack for f in features), strict=True)))

@@ -1,0 +1,57 @@
+"""From evidence to the prefix scores of a group: what a trajectory would have been paid had it fallen silent."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from turnwise import config
+from turnwise.episodes import Episode
+from turnwise.errors import UserError
+from turnwise.records import Evidence, Float, Group
+from turnwise.rewards.mmduet2 import MMDuet2
+
+
+class Reward(Protocol):
+    """A reward is its prefix scores, by term; its total is weights times terms."""
+
+    @property
+    def name(self) -> str:
+        """As in `params.yaml`."""
+
+    @property
+    def prefix_causal(self) -> bool:
+        """False: the score of a reply may depend on later ones, so that a prefix has no score of its own."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each term."""
+
+    def prefix_terms(self, episode: Episode, evidence: Evidence) -> dict[str, Float]:
+        """Each term [T + 1], unweighted, of the trajectory whose actions after turn t = 0..T are silence."""
+
+
+def build_reward(spec: config.Reward, levels: int) -> Reward:
+    """The reward of the configuration, for a judge of `levels` levels."""
+    weights = {"pauc": spec.pauc, "repetition": spec.repetition, "outside": spec.outside, "prefix": spec.prefix}
+    return MMDuet2(weights=weights, top=levels - 1, omega=spec.omega, prefix_chars=spec.prefix_chars)
+
+
+def sweep(reward: Reward, episode: Episode, evidence: Sequence[Evidence]) -> Group:
+    """Prefix scores [G, T + 1] of one episode's trajectories, in the order of `evidence`; `anchor` stays None.
+
+    Deterministic: no roll-out, no judge. Raises UserError for a reward that is not prefix-causal, ValueError for
+    evidence of another episode or of another number of turns than the grid's.
+    """
+    if not reward.prefix_causal:
+        raise UserError(
+            f"params.yaml: reward.name: {reward.name} scores replies by later ones, so prefixes have no score; "
+            "choose a prefix-causal reward"
+        )
+    for one in evidence:
+        if (one.episode, len(one.kinds)) != (episode.id, episode.turns):
+            raise ValueError(f"{one.episode}: {len(one.kinds)} turns, where {episode.id} has {episode.turns}")
+    each = [reward.prefix_terms(episode, one) for one in evidence]
+    terms = {name: np.stack([one[name] for one in each]) for name in reward.weights}
+    scores = np.sum([weight * terms[name] for name, weight in reward.weights.items()], axis=0)
+    return Group(scores=scores, terms=terms, weights=dict(reward.weights))

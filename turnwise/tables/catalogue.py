@@ -1,0 +1,92 @@
+"""The DuckDB catalogue: a small file of views over the parquet tables of the cells, which stay where they are.
+
+DuckDB takes one writer at a time, so cells write parquet and this file holds no rows. Its views name relative paths, so
+another program that opens it must run in the catalogue's folder, or set the DuckDB variable `root` to that folder and a
+slash, as `query` does. (`file_search_path` would not do: DuckDB looks in the working directory first.) DuckDB 1.2 and newer
+can read the file.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from turnwise.errors import UserError
+from turnwise.files import replacing
+from turnwise.tables.schema import PLACES, SCHEMAS, sql_type
+
+STORAGE = "v1.2.0"
+Cells = Sequence[tuple[str, int]]
+
+
+def build_catalogue(path: str | Path, root: str | Path, cells: Cells) -> None:
+    """Write the catalogue of `cells` (arm, seed) at `path`, by rename: a view for each table, and `cells`.
+
+    Views have `arm` and `seed` first and hold the cells whose file is below `root`/runs now; a table that no cell has is
+    empty. `path` should lie in `root`, where `query` looks for the tables.
+    """
+    settings: dict[str, Any] = {"storage_compatibility_version": STORAGE}
+    with replacing(path) as scratch, duckdb.connect(scratch, config=settings) as connection:
+        _set_root(connection, Path(root))
+        connection.execute(f"create view cells as {_cells(cells)}")
+        for name in SCHEMAS:
+            files = {(arm, seed): f"runs/{arm}/{seed}/{PLACES[name]}" for arm, seed in cells}
+            present = {cell: file for cell, file in files.items() if (Path(root) / file).is_file()}
+            connection.execute(f"create view {_quoted(name)} as {_rows(name, present)}")
+
+
+def query(path: str | Path, sql: str) -> pa.Table:
+    """The rows of `sql` on the catalogue at `path`, read-only, from any working directory.
+
+    Raises UserError for a missing or locked catalogue, for tables that are gone, and for SQL that DuckDB refuses.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such catalogue; `dvc repro` builds it, in the repository's root")
+    try:
+        with duckdb.connect(path, read_only=True) as connection:
+            _set_root(connection, path.parent)
+            relation = connection.sql(sql)
+            return pa.table({}) if relation is None else relation.to_arrow_table()
+    except duckdb.IOException as error:
+        raise UserError(f"{path}: {_reason(error)}") from None
+    except duckdb.Error as error:
+        raise UserError(f"SQL: {str(error).strip()}") from None
+
+
+def _reason(error: duckdb.IOException) -> str:
+    message = str(error).splitlines()[0]
+    if "lock" in message:
+        return f"another program has the catalogue open for writing; close it and try again ({message})"
+    return f"{message}; if tables were moved or removed, `dvc repro` writes them and the catalogue anew"
+
+
+def _set_root(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
+    connection.execute(f"set variable root = {_literal(f'{root.resolve()}/')}").fetchall()
+
+
+def _cells(cells: Cells) -> str:
+    rows = ", ".join(f"({_literal(arm)}, {seed}, {_literal(f'runs/{arm}/{seed}')})" for arm, seed in cells)
+    return f"select * from (values {rows}) as cell(arm, seed, folder)"
+
+
+def _rows(name: str, files: dict[tuple[str, int], str]) -> str:
+    if not files:
+        nulls = ", ".join(f"null::{sql_type(field.type)} as {_quoted(field.name)}" for field in SCHEMAS[name])
+        return f"select null::varchar as arm, null::integer as seed, {nulls} where false"
+    columns = ", ".join(_quoted(column) for column in SCHEMAS[name].names)
+    return " union all ".join(
+        f"select {_literal(arm)} as arm, {seed} as seed, {columns} "
+        f"from read_parquet(coalesce(getvariable('root'), '') || {_literal(file)})"
+        for (arm, seed), file in files.items()
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,1 @@
+"""Supervised warm-up and reinforcement learning."""

@@ -1,0 +1,85 @@
+"""From judged trajectories to swept groups and their advantages; the sweep stage and RL share it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from turnwise import config
+from turnwise.credit import alpha_at, estimators
+from turnwise.episodes import Episode
+from turnwise.records import Bool, Evidence, Float, Group, Trajectory
+from turnwise.rewards import Reward, sweep
+from turnwise.tables import decision_columns
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One group: what was done, what is known of it, and its prefix scores."""
+
+    episode: Episode
+    trajectories: tuple[Trajectory, ...]
+    evidence: tuple[Evidence, ...]
+    group: Group
+
+
+def sweep_groups(
+    reward: Reward, episodes: Mapping[str, Episode], trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
+) -> list[Swept]:
+    """Swept groups in the order in which their episodes first appear; evidence stands in the order of the trajectories."""
+    by_episode: dict[str, list[int]] = {}
+    for i, trajectory in enumerate(trajectories):
+        by_episode.setdefault(trajectory.episode, []).append(i)
+    swept = []
+    for name, members in by_episode.items():
+        facts = tuple(evidence[i] for i in members)
+        group = sweep(reward, episodes[name], facts)
+        swept.append(Swept(episodes[name], tuple(trajectories[i] for i in members), facts, group))
+    return swept
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """A_global [G], A_turn [G, T] (alpha = 1) and what the arm learns from [G, T] (None for the SFT roll-outs)."""
+
+    global_: Float
+    turn: Float
+    used: Float | None
+    live: bool
+    """False: dropped for zero spread, no gradient."""
+
+    @property
+    def flipped(self) -> Bool:
+        """[G, T] A_global and A_turn have opposite signs; a zero never flips."""
+        return self.global_[:, None] * self.turn < 0
+
+
+def advantages(group: Group, credit: config.Credit, arm: config.Arm | None = None, alpha: float = 0.0) -> Advantages:
+    """Both advantages of a group by the experiment's statistics, and the arm's own at its present alpha."""
+    statistics = credit.model_dump()
+    rules = estimators()
+    turn = rules["turnwise"](group, alpha=1.0, **statistics)
+    grpo = rules["grpo"](group, alpha=0.0, **statistics)
+    used = rules[arm.credit](group, alpha=alpha, **statistics).turn if arm else None
+    return Advantages(grpo.turn[:, 0], turn.turn, used, bool(np.all(turn.live)))
+
+
+def arm_alpha(arm: config.Arm, rl: config.Rl, update: int) -> float:
+    """The arm's alpha at an update (1-based): linear warm-up over the first `rl.alpha_warmup` of the updates."""
+    return alpha_at(update, rl.updates, rl.alpha_warmup, arm.alpha)
+
+
+def decisions(update: int, swept: Swept, credit: Advantages) -> dict[str, Any]:
+    """Columns of the decisions table for one swept group."""
+    return decision_columns(
+        update,
+        swept.episode,
+        swept.trajectories,
+        swept.evidence,
+        swept.group,
+        advantage_global=credit.global_,
+        advantage_turn=credit.turn,
+        advantage_used=credit.used,
+        live=credit.live,
+    )

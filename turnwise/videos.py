@@ -96,8 +96,7 @@ def check_clip(path: str | Path) -> ClipInfo:
     """
     with _readable(path, f"get the clip again, or {NORMALISE}") as path:
         reading = _Sequential(path)
-        if reading.fault:
-            raise UserError(f"{path}: {reading.fault}, where seeking shows wrong frames; {NORMALISE}")
+        reading.refuse_fault()
         reader, starts = _open(path)
         wanted = _sample(len(starts))
         seen, pixels = reading.decode(set(wanted))
@@ -111,6 +110,14 @@ def check_clip(path: str | Path) -> ClipInfo:
     height, width = pixels[wanted[0]].shape[:2]
     interval = (starts[-1] - starts[0]) / max(1, len(starts) - 1) or 1 / reading.rate
     return ClipInfo(float(starts[-1] + interval), len(starts), width, height, float(1 / interval), reading.codec)
+
+
+def clip_duration(path: str | Path) -> float:
+    """Seconds to the end of a clip's last frame, without decoding it. Raises UserError for what cannot be sought in."""
+    with _readable(path, f"get the clip again, or {NORMALISE}") as path:
+        _Sequential(path).refuse_fault()
+        _, starts = _open(path)
+        return float(starts[-1] + (starts[-1] - starts[0]) / max(1, len(starts) - 1))
 
 
 def _sample(frames: int) -> list[int]:
@@ -140,6 +147,11 @@ class _Sequential:
             packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None]
         leading = "has open groups of pictures" if _leading(packets) else None
         self.fault = "is HEVC" if self.codec == "hevc" else leading
+
+    def refuse_fault(self) -> None:
+        """Raise UserError where the clip is of a kind that decord seeks wrongly in."""
+        if self.fault:
+            raise UserError(f"{self.path}: {self.fault}, where seeking shows wrong frames; {NORMALISE}")
 
     def decode(self, keep: set[int]) -> tuple[NDArray[np.float64], dict[int, Frames]]:
         """Start times of all frames (seconds) and the pixels [H, W, 3] of those to keep."""

@@ -52,19 +52,24 @@ class Project:
 
 
 @pytest.fixture(scope="module")
-def serial(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Finished by `dvc repro`."""
-    project = Project(tmp_path_factory.mktemp("serial") / "turnwise")
-    project.run(*DVC, "repro")
-    return project
+def copies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Project]:
+    """Two copies of the working tree as it is at one time."""
+    folder = tmp_path_factory.mktemp("smoke")
+    return Project(folder / "serial"), Project(folder / "deployed")
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str]:
+def serial(copies: tuple[Project, Project]) -> Project:
+    """Finished by `dvc repro`."""
+    copies[0].run(*DVC, "repro")
+    return copies[0]
+
+
+@pytest.fixture(scope="module")
+def deployed(copies: tuple[Project, Project]) -> tuple[Project, str]:
     """Finished by the deployment, with what was printed."""
-    project = Project(tmp_path_factory.mktemp("deployed") / "turnwise")
-    printed = project.run(sys.executable, "scripts/stack.py", "ablation", TURNWISE_PORT=stack.free_port())
-    return project, printed
+    printed = copies[1].run(sys.executable, "scripts/stack.py", "ablation", TURNWISE_PORT=stack.free_port())
+    return copies[1], printed
 
 
 def test_the_deployment_ends_with_the_table_and_everything_up_to_date(deployed: tuple[Project, str]) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnwise.config import Stream
-from turnwise.episodes import Episode, Grid, Query, Window, describe
+from turnwise.episodes import Episode, Grid, HistoryTurn, Query, Window, describe
 from turnwise.errors import UserError
 
 
@@ -158,10 +158,22 @@ def grid_over(start: float, end: float, limit: float, stream: Stream) -> Grid:
     return Grid(start=start, frame_interval=stream.frame_interval, frames_per_turn=stream.frames_per_turn, turns=turns)
 
 
-def episode_of(item: Item, grid: Grid, queries: Sequence[Query], windows: Sequence[Window] = ()) -> Episode:
+def episode_of(
+    item: Item,
+    grid: Grid,
+    queries: Sequence[Query],
+    windows: Sequence[Window] = (),
+    history: Sequence[HistoryTurn] = (),
+) -> Episode:
     """The episode that puts an item to a policy; its id is the item's key."""
     return Episode(
-        id=item.key, clip=item.clip, task=item.subset, grid=grid, queries=tuple(queries), windows=tuple(windows)
+        id=item.key,
+        clip=item.clip,
+        task=item.subset,
+        grid=grid,
+        queries=tuple(queries),
+        windows=tuple(windows),
+        history=tuple(history),
     )
 
 

@@ -17,7 +17,7 @@ from turnwise.errors import UserError
 from turnwise.files import write_jsonl
 from turnwise.progress import Bar
 from turnwise.records import Trajectory
-from turnwise.videos import check_clip
+from turnwise.videos import clip_duration
 
 if TYPE_CHECKING:
     from turnwise.policy.sampler import Sampler
@@ -39,9 +39,7 @@ class Prepared:
 def prepare(benchmark: ModuleType, root: Path, stream: Stream) -> Prepared:
     """Load a benchmark below `root` and lay its items on the grid. Raises UserError for a bad record or clip."""
     loaded = benchmark.load(root)
-    durations: dict[str, float] = {}
-    for clip in dict.fromkeys(item.clip for item in loaded.items):
-        durations[clip] = check_clip(root / clip).duration
+    durations = {clip: clip_duration(root / clip) for clip in dict.fromkeys(item.clip for item in loaded.items)}
     episodes = tuple(_episode(benchmark, root, item, stream, durations[item.clip]) for item in loaded.items)
     return Prepared(benchmark.NAME, root, loaded, episodes)
 

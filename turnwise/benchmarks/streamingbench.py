@@ -30,7 +30,7 @@ from turnwise.benchmarks.items import (
     read_list,
 )
 from turnwise.config import Stream
-from turnwise.episodes import Episode, Query
+from turnwise.episodes import Episode, HistoryTurn, Query
 
 NAME = FOLDER = "streamingbench"
 SUBSETS = ("RTVU", "PO")
@@ -132,8 +132,8 @@ def _item(raw: dict[str, Any], path: Path, subset: str, name: str, clip: str) ->
 
 
 def episode(item: Asked, stream: Stream, duration: float) -> Episode:
-    """RTVU: up to `CONTEXT` s that end with the question at the last turn. PO: from the question to `GRACE` s past the
-    target, or to the end of the clip (`duration`, seconds).
+    """RTVU: one decision, at the question, after up to `CONTEXT` s of silent history. PO: from the question to `GRACE` s
+    past the target, or to the end of the clip (`duration`, seconds).
     """
     if item.subset == "PO":
         end = min(item.due + GRACE, duration)
@@ -141,7 +141,10 @@ def episode(item: Asked, stream: Stream, duration: float) -> Episode:
     shown = min(item.time, CONTEXT)
     grid = grid_over(0.0, shown, shown, stream)
     grid = grid.model_copy(update={"start": max(0.0, item.time - grid.times[-1])})
-    return episode_of(item, grid, [Query(text=item.question, time=grid.times[-1])])
+    past = list(zip(grid.times, grid.frame_times, strict=True))[:-1]
+    last = grid.model_copy(update={"start": past[-1][0] if past else grid.start, "turns": 1})
+    history = [HistoryTurn(time=time, frame_times=frames, text=None) for time, frames in past]
+    return episode_of(item, last, [Query(text=item.question, time=last.times[-1])], history=history)
 
 
 def score(items: Sequence[Asked], predictions: Predictions, *, tolerance: float) -> Result:

@@ -44,6 +44,7 @@ def test_every_field_has_a_description():
         ({"arms": {}}, "at least one arm"),
         ({"seeds": [1, 1]}, "seeds: must be one or more different"),
         ({"data": {"min_turns": 30}}, "data.min_turns: must not be above"),
+        ({"judge": {"eval": {"levels": 5}}}, r"judge\.eval\.levels: must be 3"),
         ({"rollout": {"groups": 1}}, "rollout.groups: must be at least"),
     ],
 )

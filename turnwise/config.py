@@ -13,6 +13,8 @@ from turnwise.episodes import describe
 from turnwise.errors import UserError
 
 PARAMS = Path("params.yaml")
+BENCHMARK_LEVELS = 3
+"""Levels of ProactiveVideoQA's rubric (arXiv 2507.09313, section 3)."""
 
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -296,6 +298,8 @@ class Params(_Section):
             raise ValueError(f"seeds: must be one or more different numbers, got {list(self.seeds)}")
         if self.data.min_turns > self.data.max_turns:
             raise ValueError("data.min_turns: must not be above data.max_turns")
+        if self.judge.eval.levels != BENCHMARK_LEVELS:
+            raise ValueError(f"judge.eval.levels: must be {BENCHMARK_LEVELS}, the levels of ProactiveVideoQA's rubric")
         if self.rollout.groups < self.rl.groups_per_update:
             raise ValueError("rollout.groups: must be at least rl.groups_per_update; update 1 learns from those groups")
         return self

@@ -9,6 +9,7 @@ from turnwise import config
 from turnwise.benchmarks import blind, ovo_timing, proactivevideoqa, streamingbench
 from turnwise.benchmarks.items import Predictions, Result
 from turnwise.benchmarks.runner import BENCHMARKS, Prepared, infer_all, prepare, write_predictions
+from turnwise.config import BENCHMARK_LEVELS
 from turnwise.files import fingerprint, write_json
 from turnwise.judging import Grade, Judge, Verdict, VerdictCache
 from turnwise.tables import write_table
@@ -74,7 +75,7 @@ def protocol_record(
         },
         "proactivevideoqa": {
             "judge": judge,
-            "levels": proactivevideoqa.LEVELS,
+            "levels": BENCHMARK_LEVELS,
             "judged": "accumulated distinct replies",
             "omega": config.omega,
             "aggregation": "mean over the turns of a subset, plain mean over subsets",

@@ -29,15 +29,13 @@ from turnwise.benchmarks.items import (
     percent,
     read_list,
 )
-from turnwise.config import Stream
+from turnwise.config import BENCHMARK_LEVELS, Stream
 from turnwise.episodes import Episode, Query, Seconds, Span, Window
 from turnwise.judging import Grade, Verdict
 from turnwise.rewards.pauc import pauc
 
 NAME = FOLDER = "proactivevideoqa"
 SUBSETS = ("WEB", "EGO", "TV", "VAD")
-LEVELS = 3
-"""Levels of the official rubric: S = 2."""
 
 
 class _Said(Annotation):
@@ -122,7 +120,7 @@ def _points(item: Question, window: Window, replies: Sequence[Reply]) -> list[tu
     for reply in replies:
         if window.reply[0] <= reply.time <= window.reply[1] and reply.text not in said:
             said.append(reply.text)
-            grade = Grade("level", item.queries[0].text, window.text, " ".join(said), LEVELS)
+            grade = Grade("level", item.queries[0].text, window.text, " ".join(said), BENCHMARK_LEVELS)
             points.append((reply.time, grade))
     return points
 
@@ -180,7 +178,7 @@ def _turn(
     missing = len(points) - len(scored)
     if points and not scored:
         return _Turn(None, missing)
-    return _Turn(pauc(drop_late(scored, window.related[1]), window.reply, LEVELS - 1, omega), missing)
+    return _Turn(pauc(drop_late(scored, window.related[1]), window.reply, BENCHMARK_LEVELS - 1, omega), missing)
 
 
 def _sample(item: Question, replies: Sequence[Reply], verdict: Callable[[Grade], Verdict], omega: float) -> Sample:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -85,3 +87,10 @@ def test_later_profiles_win_and_arms_are_replaced_whole(tmp_path):
 def test_an_unknown_arm_lists_the_arms():
     with pytest.raises(UserError, match="there is no arm 'x'; the arms are grpo, turn_mean, credit, turnwise"):
         validate(compose([]), "x").arm("x")
+
+
+def test_every_profile_composes():
+    names = [path.stem for path in Path("profiles").glob("*.yaml")]
+    assert {"embedded", "smoke", "smoke-qwen3", "alpha-sweep", "qwen2.5-vl-3b", "qwen3-vl-4b"} == set(names)
+    for name in names:
+        validate(compose([name]), name)

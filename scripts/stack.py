@@ -52,6 +52,11 @@ SERVICES = {
 def main() -> None:
     """Do what the command line's one word says."""
     commands = {"ablation": ablation, "smoke": smoke, "up": up, "down": down}
+    if len(sys.argv) != 2 or sys.argv[1] not in commands:
+        sys.exit(f"usage: python scripts/stack.py {'|'.join(commands)}")
+    for name, port in (("TURNWISE_PORT", PORT), ("TURNWISE_MLFLOW_PORT", MLFLOW_PORT)):
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            sys.exit(f"error: {name}: {port!r} is no port; give a number from 1 to 65535")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.chdir(ROOT)
     try:

@@ -1,5 +1,6 @@
 """What every stage's script does the same way: read its configuration, say errors plainly, book its time."""
 
+import inspect
 import json
 import os
 import resource
@@ -19,7 +20,16 @@ def run(main: Callable[..., None]) -> None:
     """Call a stage's `main` with the command line's words; a UserError becomes one line and exit status 2."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        main(*sys.argv[1:])
+        words = inspect.signature(main).bind(*sys.argv[1:])
+    except TypeError:
+        usage = " ".join(f"<{name}>" for name in inspect.signature(main).parameters)
+        sys.exit(_say(f"usage: python -m tasks.{Path(sys.argv[0]).stem} {usage}", 2))
+    try:
+        main(*words.args)
+    except OSError as error:
+        sys.exit(
+            _say(f"error: {error.filename or 'file system'}: {error.strerror or error}; nothing is half-written", 1)
+        )
     except UserError as error:
         sys.exit(_say(f"error: {error}", 2))
     except KeyboardInterrupt:

@@ -1,9 +1,12 @@
 """Stage `rl`: one RL epoch of one arm. Killed at any moment, it goes on from the last completed update."""
 
+import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
 
+import turnwise
 from tasks.common import run, seed_of, timed
 from tasks.models import policy_of, sampler_of
 from turnwise.config import Params, read_params
@@ -18,8 +21,10 @@ from turnwise.tracking import live_cell
 from turnwise.training.rl import TABLES, Epoch, Experiment
 from turnwise.training.sweeping import Swept
 
-SECTIONS = {"data", "stream", "protocol", "policy", "rollout", "judge", "reward", "credit", "rl", "runtime"}
+SECTIONS = {"protocol", "policy", "rollout", "judge", "reward", "credit", "rl", "runtime"}
 """What of params.yaml a checkpoint depends on, beside the arm."""
+CODE = ("credit/*", "judging/*", "policy/*", "rewards/*", "training/*", "objective", "protocols", "records", "videos")
+"""The code that it depends on."""
 
 
 def main(name: str, word: str) -> None:
@@ -36,6 +41,7 @@ def main(name: str, word: str) -> None:
                 live.log(update.update, {**update.figures, **{f"seconds_{lap}": s for lap, s in seconds.items()}})
                 bar.advance(update.update - bar.done, reward=update.figures["reward"], alpha=update.figures["alpha"])
         finish(epoch, Path(f"runs/{name}/{seed}"))
+        shutil.rmtree(epoch.state)
 
 
 def prepare(params: Params, name: str, seed: int) -> Epoch:
@@ -53,16 +59,21 @@ def prepare(params: Params, name: str, seed: int) -> Epoch:
         build_reward(params.reward, params.judge.train.levels),
     )
     episodes, dev = read_episodes("data/rl.jsonl"), read_episodes("data/dev.jsonl")
-    inputs: list[str | Path] = [
-        sft / "model",
-        *(sft / f"{table}.parquet" for table in TABLES[:3]),
-        "data/rl.jsonl",
-        "data/dev.jsonl",
-    ]
-    settings = params.model_dump(mode="json", include=SECTIONS)
-    state = Path("state/rl") / fingerprint({"arm": params.arms[name].model_dump(), "seed": seed, **settings}, *inputs)
+    state = Path("state/rl") / identity(params, name, seed, sft, [*episodes, *dev])
     first = swept_of(sft, episodes, experiment.reward.weights)
     return Epoch(experiment, params.arms[name], seed, episodes, dev, first, state)
+
+
+def identity(params: Params, name: str, seed: int, sft: Path, episodes: list[Episode]) -> str:
+    """What a checkpoint belongs to: parameters, inputs with their clips, the code, and the libraries under it."""
+    settings = params.model_dump(mode="json", include=SECTIONS)
+    libraries = {library: version(library) for library in ("torch", "transformers", "accelerate", "numpy")}
+    values = {"arm": params.arms[name].model_dump(), "seed": seed, "libraries": libraries, **settings}
+    package = Path(turnwise.__file__).parent
+    code = sorted(file for pattern in CODE for file in package.glob(f"{pattern}.py"))
+    tables = [sft / f"{table}.parquet" for table in TABLES[:3]]
+    clips = sorted({Path("data") / episode.clip for episode in episodes})
+    return fingerprint(values, sft / "model", *tables, Path("data/rl.jsonl"), Path("data/dev.jsonl"), *clips, *code)
 
 
 def swept_of(folder: Path, episodes: list[Episode], weights: dict[str, float]) -> list[Swept]:

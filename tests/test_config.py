@@ -34,7 +34,17 @@ def test_every_field_has_a_description():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"rl": {"lerning_rate": 1}}, r"rl\.lerning_rate: Extra inputs"),
+        (
+            {"rl": {"lerning_rate": 1}},
+            r"rl\.lerning_rate: Extra inputs .* known are updates, groups_per_update, .* lr,",
+        ),
+        ({"seed": [0]}, r"seed: Extra inputs .* known are profiles, seeds, arms"),
+        ({"arms": {"a": {"credit": "grpo", "alfa": 0}}}, r"arms\.a\.alfa: Extra inputs .* known are credit, alpha,"),
+        ({"judge": {"train": {"level": 5}}}, r"judge\.train\.level: Extra inputs .* known are kind, levels"),
+        ({"rl": {"updates": "3"}}, r"rl\.updates: .*integer"),
+        ({"seeds": [True]}, r"seeds\.0: .*integer"),
+        ({"protocol": "noreply"}, "protocol: 'noreply' is unknown; choose one of no_reply"),
+        ({"policy": {"heads": 7}}, "hidden: 128 must be a multiple"),
         ({"rl": {"updates": "many"}}, r"rl\.updates: .*integer"),
         (
             {"arms": {"turnwise": {"credit": "turnwise", "alpha": 1.5}}},

@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -26,6 +29,14 @@ def test_a_folder_replaces_a_folder(tmp_path):
             scratch.mkdir()
             (scratch / name).touch()
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["new"]
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_scratch_stays(tmp_path):
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    for pid in (dead.stdout.strip(), os.getppid()):
+        (tmp_path / f".a.{pid}.part.json").touch()
+    write_json(tmp_path / "a.json", 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".a.{os.getppid()}.part.json", "a.json"]
 
 
 def test_nan_is_refused(tmp_path):

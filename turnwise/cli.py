@@ -79,7 +79,7 @@ def use(names: Names) -> None:
 @profile.command("list")
 def list_profiles() -> None:
     """List the profiles there are, each with the first line that it says of itself."""
-    paths = sorted(Path("profiles").glob("*.yaml"))
+    paths = sorted(Path("profiles").glob("*.yaml"), key=lambda path: path.stem)
     if not paths:
         raise UserError("profiles: no profile here; run this in the repository's root")
     for path in paths:

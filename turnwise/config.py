@@ -11,16 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from turnwise.episodes import describe
 from turnwise.errors import UserError
+from turnwise.protocols import PROTOCOLS
 
 PARAMS = Path("params.yaml")
 BENCHMARK_LEVELS = 3
 """Levels of ProactiveVideoQA's rubric (arXiv 2507.09313, section 3)."""
 
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Natural = Annotated[int, Field(ge=0, strict=True)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean"]
 
 
@@ -43,7 +44,7 @@ class Arm(_Section):
     """Ratio clip below 1 (no unit)."""
     clip_high: NonNegative = 0.2
     """Ratio clip above 1 (no unit)."""
-    dual_clip: Annotated[float, Field(gt=1)] = 3.0
+    dual_clip: Annotated[float, Field(gt=1, allow_inf_nan=False, strict=True)] = 3.0
     """Bound on the ratio where the advantage is negative (no unit)."""
 
     @model_validator(mode="after")
@@ -122,6 +123,12 @@ class Policy(_Section):
     """Type of the weights."""
     freeze_vision: bool
     """Keep the vision tower as SFT left it during RL."""
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> "Policy":
+        if self.hidden % (2 * self.heads):
+            raise ValueError(f"hidden: {self.hidden} must be a multiple of twice the {self.heads} heads")
+        return self
 
 
 class Sft(_Section):
@@ -296,6 +303,8 @@ class Params(_Section):
     def _fits(self) -> "Params":
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds: must be one or more different numbers, got {list(self.seeds)}")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol: {self.protocol!r} is unknown; choose one of {', '.join(sorted(PROTOCOLS))}")
         if self.data.min_turns > self.data.max_turns:
             raise ValueError("data.min_turns: must not be above data.max_turns")
         if self.judge.eval.levels != BENCHMARK_LEVELS:
@@ -340,7 +349,18 @@ def validate(values: dict[str, Any], source: str | Path) -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        raise UserError(f"{source}: {describe(error)}") from None
+        raise UserError(f"{source}: {describe(error)}{_known_keys(error)}") from None
+
+
+def _known_keys(error: ValidationError) -> str:
+    """For an unknown key: the keys that its section knows."""
+    fault = error.errors()[0]
+    if fault["type"] != "extra_forbidden":
+        return ""
+    section: Any = Params
+    for part in fault["loc"][:-1]:
+        section = Arm if section == dict[str, Arm] else section.model_fields[part].annotation
+    return f"; known are {', '.join(section.model_fields)}"
 
 
 def read_params(path: str | Path = PARAMS) -> Params:

@@ -14,10 +14,14 @@ from typing import Any
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a scratch path beside `path` (same suffix, missing); on success rename it over `path`, else remove it.
 
-    The body may create a file or a directory. An existing directory at `path` is removed just before the rename.
+    The body may create a file or a directory. An existing directory at `path` is removed just before the rename. What
+    a killed process left beside `path` is removed, too.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.stem}.*.part{path.suffix}"):
+        if not _alive(left.name.removesuffix(f".part{path.suffix}").rpartition(".")[2]):
+            _remove(left)
     scratch = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     _remove(scratch)
     try:
@@ -27,6 +31,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
         scratch.replace(path)
     finally:
         _remove(scratch)
+
+
+def _alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _remove(path: Path) -> None:

@@ -99,3 +99,8 @@ class Group:
     def remaining(self) -> Float:
         """F[t] = R - U[t-1], [..., G, T]: what was left to earn at each turn."""
         return self.scores[..., -1:] - self.scores[..., :-1]
+
+
+def flipped(advantage_global: Float, advantage_turn: Float) -> Bool:
+    """[..., G, T] where A_global [..., G] and A_turn [..., G, T] have opposite signs; a zero never flips."""
+    return np.sign(advantage_global)[..., None] * np.sign(advantage_turn) < 0

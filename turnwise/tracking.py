@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.config import Params, read_yaml
 from turnwise.errors import UserError
-from turnwise.files import fingerprint
+from turnwise.files import fingerprint, replacing
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -46,7 +46,11 @@ class _Store:
 
         self.root, self.params = root.resolve(), params
         self.config = fingerprint(params.model_dump(mode="json"))
-        self.client = MlflowClient(f"sqlite:///{self.root / 'mlflow.db'}")
+        database = self.root / "mlflow.db"
+        if not database.exists():
+            with replacing(database) as scratch:  # a database that a kill left half set up would be refused for good
+                MlflowClient(f"sqlite:///{scratch}").search_experiments()
+        self.client = MlflowClient(f"sqlite:///{database}")
         found = self.client.get_experiment_by_name(EXPERIMENT)
         place = (self.root / "mlartifacts").as_uri()
         self.experiment = found.experiment_id if found else self.client.create_experiment(EXPERIMENT, place)

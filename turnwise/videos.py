@@ -71,9 +71,11 @@ def read_frames(path: str | Path, times: Sequence[float]) -> Frames:
     """The frame on screen at each of one or more times (seconds, any order), uint8 [N, H, W, 3]: the latest to start.
 
     A time up to one frame interval past the last frame's start shows the last frame. Raises UserError for a missing or
-    damaged clip and for a time before the start or past the end. The clip must have passed `check_clip`.
+    damaged clip, for one of a kind that decord seeks wrongly in, and for a time before the start or past the end. Damage
+    inside the clip is found by `check_clip`.
     """
     with _readable(path, "get the clip again") as path:
+        _Sequential(path).refuse_fault()
         reader, starts = _open(path)
         interval = (starts[-1] - starts[0]) / max(1, len(starts) - 1)
         wanted = np.asarray(times, dtype=float)

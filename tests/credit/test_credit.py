@@ -157,3 +157,19 @@ def test_alpha_rises_over_the_first_tenth():
     assert [alpha_at(u, 40, 0.1, 0.5) for u in (1, 2, 3, 5, 40)] == [0.0, 0.125, 0.25, 0.5, 0.5]
     assert alpha_at(8, 100, 0.07, 1.0) == 1.0  # 0.07 * 100 > 7
     assert [alpha_at(u, 3, 0.1, 1.0) for u in (1, 2)] == [0.0, 1.0]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.integers(2, 9),
+    scale=st.sampled_from([1e-3, 1.0, 1e6]),
+)
+def test_a_decision_with_nothing_left_to_choose_has_an_advantage_of_exactly_zero(seed, size, scale):
+    rng = np.random.default_rng(seed)
+    scores = np.cumsum(rng.normal(size=(size, 9)) * scale, axis=1)
+    scores[:, 0] = 0.375
+    remaining = rng.normal() * scale
+    scores[:, 6:] = scores[:, 5:6] + remaining
+    credit = turnwise(Group(scores=scores), alpha=1.0)
+    assert np.all(credit.turn[:, 5:] == 0)
+    assert np.array_equal(turnwise(Group(scores=scores), alpha=0.0).turn, grpo(Group(scores=scores)).turn)

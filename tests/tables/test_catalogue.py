@@ -130,7 +130,7 @@ def test_faults_are_told_in_words(experiment, tmp_path):
         tables.query(tmp_path / "turnwise.duckdb", "select 1")
     with pytest.raises(UserError, match=r"SQL: .*decision"):
         tables.query(experiment / "turnwise.duckdb", "select * from decision")
-    with pytest.raises(UserError, match=r"SQL: .*read-only"):
+    with pytest.raises(UserError, match=r"SQL: .*that reads"):
         tables.query(experiment / "turnwise.duckdb", "drop view decisions")
     (tmp_path / "turnwise.duckdb").write_bytes((experiment / "turnwise.duckdb").read_bytes())
     with pytest.raises(UserError, match=r"decisions\.parquet.*dvc repro"):
@@ -145,3 +145,21 @@ def test_a_catalogue_open_for_writing_is_refused(experiment):
         with pytest.raises(UserError, match="another program has the catalogue open"):
             tables.query(experiment / "turnwise.duckdb", "select 1")
         writer.stdin.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["copy (select 1) to 'evil.csv'", "select 1; select 2", "", "create view v as select 1", "export database 'x'"],
+)
+def test_only_one_statement_that_reads_is_run(experiment, tmp_path, monkeypatch, sql):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^SQL: "):
+        tables.query(experiment / "turnwise.duckdb", sql)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "sql", ["select 1 as x", "describe decisions", "summarize updates", "from cells", "explain select 1"]
+)
+def test_what_reads_is_run(experiment, sql):
+    assert tables.query(experiment / "turnwise.duckdb", sql).num_rows > 0

@@ -67,3 +67,14 @@ def test_time_and_memory_are_booked_line_by_line(tmp_path, monkeypatch):
     assert first == {"update": 1}
     assert last["seconds"] >= 0
     assert last["peak_mb"] > 10
+
+
+def test_words_that_do_not_fit_are_answered_with_the_usage(monkeypatch, capsys):
+    def main(arm: str, seed: str) -> None:
+        raise AssertionError(f"called with {arm} {seed}")
+
+    monkeypatch.setattr(sys, "argv", ["tasks/rl.py", "grpo"])
+    with pytest.raises(SystemExit) as caught:
+        run(main)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "usage: python -m tasks.rl <arm> <seed>\n"

@@ -81,6 +81,16 @@ def equal(values: Float) -> Bool:
     return np.asarray(np.ptp(values, axis=-1) <= ROUNDING * np.maximum(1.0, np.abs(values).max(-1)))
 
 
+def settled(values: Float, scores: Float) -> Float:
+    """Values made by adding and subtracting a group's scores [..., G, T + 1], those of rounding size made exactly 0.
+
+    A decision with nothing to choose would otherwise have an advantage of 1e-16 and a sign, by chance.
+    """
+    size = np.maximum(1.0, np.abs(scores).max((-2, -1)))
+    size = size.reshape(size.shape + (1,) * (values.ndim - size.ndim))
+    return np.where(np.abs(values) <= ROUNDING * size, 0.0, values)
+
+
 def spread(rewards: Float, *, eps: float, ddof: int, zero_spread: ZeroSpread) -> tuple[Float, Float, Bool]:
     """Deviations R - mean R [..., G], the divisor sigma_R + eps [...] and live [...] of rewards R [..., G].
 

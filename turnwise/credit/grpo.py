@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, checked, register, spread
+from turnwise.credit.base import Credit, ZeroSpread, checked, register, settled, spread
 from turnwise.records import Group
 
 
@@ -30,6 +30,6 @@ def grpo(
         raise ValueError(f"grpo has no alpha, got {alpha}; use turnwise")
     group = checked(group)
     deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
-    total = deviation / divisor[..., None]
+    total = settled(deviation, group.scores) / divisor[..., None]
     turn = np.repeat(np.clip(total, -a_max, a_max)[..., None], group.scores.shape[-1] - 1, axis=-1)
     return Credit(turn=turn, total=total, live=live)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, checked, register, spread
+from turnwise.credit.base import Credit, ZeroSpread, checked, register, settled, spread
 from turnwise.records import Group
 
 
@@ -36,11 +36,10 @@ def turnwise(
     """
     group = checked(group)
     deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
-    total = deviation / divisor[..., None]
     earned = group.earned
-    correction = (earned - earned.mean(-2, keepdims=True)) / divisor[..., None, None]
-    turn = np.clip(total[..., None] - alpha * correction, -a_max, a_max)
-    return Credit(turn=turn, total=total, live=live)
+    left = deviation[..., None] - alpha * (earned - earned.mean(-2, keepdims=True))
+    turn = np.clip(settled(left, group.scores) / divisor[..., None, None], -a_max, a_max)
+    return Credit(turn=turn, total=settled(deviation, group.scores) / divisor[..., None], live=live)
 
 
 def alpha_at(update: int, updates: int, warmup: float, alpha: float) -> float:

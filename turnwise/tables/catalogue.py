@@ -18,6 +18,8 @@ from turnwise.files import replacing
 from turnwise.tables.schema import PLACES, SCHEMAS, sql_type
 
 STORAGE = "v1.2.0"
+READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+"""What `query` runs: a COPY or an EXPORT would write files even where the catalogue is read-only."""
 Cells = Sequence[tuple[str, int]]
 
 
@@ -40,7 +42,8 @@ def build_catalogue(path: str | Path, root: str | Path, cells: Cells) -> None:
 def query(path: str | Path, sql: str) -> pa.Table:
     """The rows of `sql` on the catalogue at `path`, read-only, from any working directory.
 
-    Raises UserError for a missing or locked catalogue, for tables that are gone, and for SQL that DuckDB refuses.
+    Raises UserError for a missing or locked catalogue, for tables that are gone, for SQL that DuckDB refuses, and for
+    all but one statement that only reads.
     """
     path = Path(path)
     if not path.is_file():
@@ -48,7 +51,10 @@ def query(path: str | Path, sql: str) -> pa.Table:
     try:
         with duckdb.connect(path, read_only=True) as connection:
             _set_root(connection, path.parent)
-            relation = connection.sql(sql)
+            statements = connection.extract_statements(sql)
+            if len(statements) != 1 or statements[0].type not in READING:
+                raise UserError("SQL: give one statement that reads (select, describe, summarize, show, explain)")
+            relation = connection.sql(statements[0].query)
             return pa.table({}) if relation is None else relation.to_arrow_table()
     except duckdb.IOException as error:
         raise UserError(f"{path}: {_reason(error)}") from None
@@ -60,6 +66,8 @@ def _reason(error: duckdb.IOException) -> str:
     message = str(error).splitlines()[0]
     if "lock" in message:
         return f"another program has the catalogue open for writing; close it and try again ({message})"
+    if "not a valid" in message or "corrupt" in message:
+        return f"{message}; delete it and run `dvc repro report`"
     return f"{message}; if tables were moved or removed, `dvc repro` writes them and the catalogue anew"
 
 

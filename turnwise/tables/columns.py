@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from turnwise.episodes import Episode
-from turnwise.records import Action, Evidence, Float, Group, Trajectory
+from turnwise.records import Action, Evidence, Float, Group, Trajectory, flipped
 
 Columns = dict[str, list[Any]]
 
@@ -121,7 +121,7 @@ def decision_columns(
     shape = G, T = len(trajectories), episode.turns
     actions = [action for trajectory in trajectories for action in trajectory.actions]
     repeats = np.concatenate([one.repeats for one in evidence])
-    flipped = np.sign(advantage_global)[:, None] * np.sign(advantage_turn) < 0
+    flips = flipped(advantage_global, advantage_turn)
     by_trajectory = {
         "trajectory": np.array([trajectory.index for trajectory in trajectories]),
         "reward": group.rewards,
@@ -149,7 +149,7 @@ def decision_columns(
         "tokens": [len(action.tokens) for action in actions],
         "repeat": [None if np.isnan(repeat) else bool(repeat) for repeat in repeats],
         "advantage_used": [None] * (G * T) if advantage_used is None else np.reshape(advantage_used, -1).tolist(),
-        "flipped": flipped.reshape(-1).tolist() if live else [None] * (G * T),
+        "flipped": flips.reshape(-1).tolist() if live else [None] * (G * T),
         "live": [live] * (G * T),
         **{name: np.repeat(values, T).tolist() for name, values in by_trajectory.items()},
         **{name: np.reshape(values, -1).tolist() for name, values in by_decision.items()},

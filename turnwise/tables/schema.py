@@ -102,7 +102,7 @@ UPDATES = pa.schema(
     [
         UPDATE,
         _column("alpha", FLOAT, "share 0..1", "Alpha of this update, after warm-up."),
-        _column("reward", FLOAT, "reward", "Mean R over trajectories.", null=True),
+        _column("reward", FLOAT, "reward", "Mean R over trajectories, sampled before the update.", null=True),
         _column("reward_pauc", FLOAT, "reward term", "Mean PAUC term, unweighted.", null=True),
         _column("reward_repetition", FLOAT, "reward term", "Mean repetition term, unweighted.", null=True),
         _column("reward_outside", FLOAT, "reward term", "Mean outside term, unweighted.", null=True),
@@ -124,7 +124,13 @@ UPDATES = pa.schema(
             ("clip_high_share", "Loss weight where the ratio was clipped from above."),
             ("dual_clip_share", "Loss weight where the dual clip acted."),
         ),
-        _column("approx_kl", FLOAT, "nat", "Estimated KL of the new policy from the sampling one.", null=True),
+        _column(
+            "approx_kl",
+            FLOAT,
+            "nat",
+            "KL (k3) of the policy from the sampling one before each optimizer step, mean over steps.",
+            null=True,
+        ),
         _column("entropy", FLOAT, "nat", "Mean entropy of a sampled token.", null=True),
         _column("grad_norm", FLOAT, "-", "Gradient norm before clipping, mean over optimizer steps.", null=True),
         _column("loss", FLOAT, "-", "Policy loss, mean over optimizer steps.", null=True),
@@ -132,7 +138,11 @@ UPDATES = pa.schema(
         _column("logprob_gap", FLOAT, "nat", "Largest gap of roll-out and training log-probability.", null=True),
         _column("learning_rate", FLOAT, "-", "Learning rate of the last optimizer step."),
         _column(
-            "dev_reward", FLOAT, "reward", "Greedy reward on the development split; null: not validated.", null=True
+            "dev_reward",
+            FLOAT,
+            "reward",
+            "Greedy development reward after the update; null: not validated.",
+            null=True,
         ),
         _column("dev_pauc", FLOAT, "reward term", "Greedy PAUC term there; null: not validated.", null=True),
         *_shares(

@@ -6,6 +6,7 @@ No random state is stored: every draw of training is derived from (seed, update,
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from turnwise.files import replacing
 from turnwise.progress import emit
 
 Tensors = dict[str, torch.Tensor]
+FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
 
 
 @dataclass(frozen=True)
@@ -51,20 +53,22 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
         save_file({k: v.contiguous() for k, v in checkpoint.weights.items()}, scratch / "weights.safetensors")
         save_file({k: v.contiguous() for k, v in checkpoint.optimizer.items()}, scratch / "optimizer.safetensors")
         (scratch / "state.json").write_text(json.dumps({"update": checkpoint.update, **checkpoint.state}))
-        sums = {path.name: _sha256(path) for path in sorted(scratch.iterdir())}
+        sums = {name: _sha256(scratch / name) for name in FILES}
         (scratch / "sha256.json").write_text(json.dumps(sums))
     for old in _found(folder)[:-keep]:
         shutil.rmtree(old)
 
 
-def latest_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole; a damaged one is passed over, saying so. None when there is none."""
+def latest_checkpoint(folder: Path, usable: Callable[[int], bool] = lambda _: True) -> Checkpoint | None:
+    """The newest checkpoint that is whole and, by its update, `usable`; others are passed over, saying so. None: no such."""
     for path in reversed(_found(folder)):
         try:
             sums = json.loads((path / "sha256.json").read_text())
-            damaged = [name for name, expected in sums.items() if _sha256(path / name) != expected]
-        except (OSError, ValueError) as error:
-            damaged = [str(error)]
+            damaged = [name for name in FILES if _sha256(path / name) != sums[name]]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            damaged = [repr(error)]
+        if not damaged and not usable(int(path.name.rpartition("-")[2])):
+            damaged = ["tables of its updates"]
         if damaged:
             emit("warning", message=f"{path}: damaged ({', '.join(damaged)}); falling back to the checkpoint before")
             continue

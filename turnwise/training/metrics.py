@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from turnwise.records import flipped
 from turnwise.training.sweeping import Advantages, Swept
 
 
@@ -14,7 +15,7 @@ def swept_figures(swept: Sequence[Swept], credit: Sequence[Advantages], a_max: f
     mixed = [np.any(values.turn > 0, axis=1) & np.any(values.turn < 0, axis=1) for values in live]
     return {
         **behaviour(swept),
-        "flip_share": _mean([values.flipped.ravel() for values in live]),
+        "flip_share": _mean([flipped(values.global_, values.turn).ravel() for values in live]),
         "mixed_share": _mean(mixed),
         "zero_spread_share": 1 - len(live) / len(credit),
         "advantage_mean": float(used.mean()),

@@ -19,9 +19,10 @@ from turnwise.episodes import Episode
 from turnwise.errors import UserError
 from turnwise.judging import Judge, VerdictCache, collect_evidence
 from turnwise.policy import FrameStore, HfSampler, Loaded, trainable_parameters
+from turnwise.progress import emit
 from turnwise.records import Evidence, Trajectory
 from turnwise.rewards import Reward
-from turnwise.tables import concat, evidence_columns, trajectory_columns, write_table
+from turnwise.tables import concat, evidence_columns, read_table, trajectory_columns, write_table
 from turnwise.training.checkpoints import (
     Checkpoint,
     latest_checkpoint,
@@ -119,12 +120,25 @@ class Epoch:
         return [self.state / "tables" / f"update-{u:05d}" / f"{name}.parquet" for u in range(1, self.rl.updates + 1)]
 
     def _resume(self) -> int:
-        checkpoint = latest_checkpoint(self.state / "checkpoints")
+        checkpoint = latest_checkpoint(self.state / "checkpoints", self._tables_whole)
         if checkpoint is None:
             return 0
+        trained = {name for name, p in self.experiment.policy.model.named_parameters() if p.requires_grad}
+        assert checkpoint.weights.keys() == trained, "the fingerprint of the state folder tells models apart"
         self.experiment.policy.model.load_state_dict(checkpoint.weights, strict=False)
         restore_optimizer(self.adam, checkpoint.optimizer)
+        emit("resume", update=checkpoint.update, of=self.rl.updates, state=str(self.state))
         return checkpoint.update
+
+    def _tables_whole(self, update: int) -> bool:
+        """Whether the tables of all updates up to this one can be read."""
+        try:
+            for name in TABLES:
+                for path in self.table_files(name)[:update]:
+                    read_table(name, path)
+        except UserError:
+            return False
+        return True
 
     def _update(self, update: int) -> Update:
         clock = _Clock()

@@ -9,7 +9,8 @@ import numpy as np
 from turnwise import config
 from turnwise.credit import alpha_at, estimators
 from turnwise.episodes import Episode
-from turnwise.records import Bool, Evidence, Float, Group, Trajectory
+from turnwise.errors import UserError
+from turnwise.records import Evidence, Float, Group, Trajectory
 from turnwise.rewards import Reward, sweep
 from turnwise.tables import decision_columns
 
@@ -27,7 +28,13 @@ class Swept:
 def sweep_groups(
     reward: Reward, episodes: Mapping[str, Episode], trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
 ) -> list[Swept]:
-    """Swept groups in the order in which their episodes first appear; evidence stands in the order of the trajectories."""
+    """Swept groups in the order in which their episodes first appear; evidence stands in the order of the trajectories.
+
+    Raises UserError where they do not belong together.
+    """
+    ran = [(one.episode, one.index) for one in trajectories]
+    if ran != [(one.episode, one.index) for one in evidence] or not {name for name, _ in ran} <= episodes.keys():
+        raise UserError("trajectories, evidence and episodes do not belong together; run `dvc repro` to make them anew")
     by_episode: dict[str, list[int]] = {}
     for i, trajectory in enumerate(trajectories):
         by_episode.setdefault(trajectory.episode, []).append(i)
@@ -48,11 +55,6 @@ class Advantages:
     used: Float | None
     live: bool
     """False: dropped for zero spread, no gradient."""
-
-    @property
-    def flipped(self) -> Bool:
-        """[G, T] A_global and A_turn have opposite signs; a zero never flips."""
-        return self.global_[:, None] * self.turn < 0
 
 
 def advantages(group: Group, credit: config.Credit, arm: config.Arm | None = None, alpha: float = 0.0) -> Advantages:

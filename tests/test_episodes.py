@@ -38,6 +38,15 @@ def test_queries_are_shown_once_in_the_first_turn_not_before_them():
     assert [[q.text for q in episode().queries_at(t)] for t in range(3)] == [["first"], ["second"], []]
 
 
+def test_a_given_turn_shows_the_queries_said_by_its_time():
+    given = [{"time": t, "frame_times": (t,), "text": "said"} for t in (2, 4)]
+    queries = [Query(text=str(t), time=t) for t in (0, 2, 2.5, 4, 4.5, 6, 9)]
+    asked = episode(grid=Grid(start=4, frame_interval=2, turns=2), history=given, queries=queries)
+    shown = [["0", "2"], ["2.5", "4"], ["4.5", "6"], []]
+    assert [[q.text for q in said] for said in asked.shown_queries()] == shown
+    assert [[q.text for q in asked.queries_at(t)] for t in range(2)] == shown[2:]
+
+
 def test_windows_hold_both_of_their_ends():
     assert [episode().windows_at(t) for t in (1.9, 2, 4, 5, 6, 6.1)] == [(), (0,), (0, 1), (0, 1), (1,), ()]
 
@@ -53,6 +62,8 @@ def test_the_question_is_the_latest_one_said():
         ({"history": ({"time": 3, "frame_times": (3,), "text": None},)}, "history ends"),
         ({"grid": {"frame_interval": 0, "turns": 3}}, "greater than 0"),
         ({"clip": ""}, "at least 1 character"),
+        ({"clip": "a/../../b.mp4"}, "leaves the folder"),
+        ({"clip": "/etc/passwd"}, "leaves the folder"),
     ],
 )
 def test_faulty_episodes_are_refused(changes, reason):
@@ -88,8 +99,13 @@ def test_errors_name_file_line_and_field(tmp_path):
     path.write_text(json.dumps(good) + "\n" + json.dumps(good) + "\n")
     with pytest.raises(UserError, match="stands twice"):
         read_episodes(path)
+    path.write_bytes(b"\xe9")
+    with pytest.raises(UserError, match="not UTF-8 at byte 0"):
+        read_episodes(path)
+    path.write_text(json.dumps(good | {"task": "a\u2028b"}, ensure_ascii=False) + "\n")
+    assert read_episodes(path)[0].task == "a\u2028b"
     path.write_text("")
-    with pytest.raises(UserError, match="no record"):
+    with pytest.raises(UserError, match="record: Invalid JSON"):
         read_episodes(path)
     with pytest.raises(UserError, match="no such file"):
         read_episodes(tmp_path / "missing.jsonl")

@@ -5,10 +5,11 @@ decision time; the last frame shown is the one at the decision time, so an actio
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from turnwise.errors import UserError
 from turnwise.files import write_jsonl
@@ -22,7 +23,7 @@ class _Frozen(BaseModel):
 
 
 class Query(_Frozen):
-    """Text the user says at a time; it is shown in the first turn whose decision time is not before it."""
+    """Text the user says at a time; it is shown in the first turn, given or decided, whose time is not before it."""
 
     text: Annotated[str, Field(min_length=1)]
     time: Seconds
@@ -50,7 +51,7 @@ class Grid(_Frozen):
     start: Seconds = 0.0
     frame_interval: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     frames_per_turn: Annotated[int, Field(ge=1)] = 1
-    turns: Annotated[int, Field(ge=1)]
+    turns: Annotated[int, Field(ge=1, le=100_000)]
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -86,6 +87,13 @@ class Episode(_Frozen):
     windows: tuple[Window, ...]
     history: tuple[HistoryTurn, ...] = ()
 
+    @field_validator("clip")
+    @classmethod
+    def _stays_inside(cls, clip: str) -> str:
+        if PurePosixPath(clip).is_absolute() or ".." in PurePosixPath(clip).parts:
+            raise ValueError(f"{clip!r} leaves the folder; give a path relative to it, without ..")
+        return clip
+
     @model_validator(mode="after")
     def _in_time_order(self) -> "Episode":
         for name, times in (
@@ -104,11 +112,14 @@ class Episode(_Frozen):
         """T, the number of decisions."""
         return self.grid.turns
 
+    def shown_queries(self) -> tuple[tuple[Query, ...], ...]:
+        """Queries of each shown turn [H + T], the history's first: those said in (previous turn's time, its time]."""
+        times = (float("-inf"), *(past.time for past in self.history), *self.grid.times)
+        return tuple(tuple(q for q in self.queries if after < q.time <= time) for after, time in pairwise(times))
+
     def queries_at(self, turn: int) -> tuple[Query, ...]:
-        """Queries shown at `turn` (0-based): those since the previous decision time, or since ever at turn 0."""
-        times = self.grid.times
-        after = times[turn - 1] if turn else float("-inf")
-        return tuple(q for q in self.queries if after < q.time <= times[turn])
+        """Queries shown at decision `turn` (0-based)."""
+        return self.shown_queries()[len(self.history) + turn]
 
     def windows_at(self, time: float) -> tuple[int, ...]:
         """Indices of the windows whose reply span holds `time`, both ends inclusive."""
@@ -149,7 +160,11 @@ def _read(path: str | Path, model: type[Record], identify: Callable[[Record], st
     if not path.is_file():
         raise UserError(f"{path}: no such file; `dvc repro data` builds the embedded world's")
     records: dict[str, Record] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}; write the file anew") from None
+    for number, line in enumerate(lines, start=1):
         try:
             record = model.model_validate_json(line)
         except ValidationError as error:
@@ -157,8 +172,6 @@ def _read(path: str | Path, model: type[Record], identify: Callable[[Record], st
         if identify(record) in records:
             raise UserError(f"{path}:{number}: id: {identify(record)!r} stands twice; ids must be unique")
         records[identify(record)] = record
-    if not records:
-        raise UserError(f"{path}: holds no record")
     return list(records.values())
 
 

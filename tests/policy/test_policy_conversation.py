@@ -16,9 +16,9 @@ def told(policy, frames, episode, texts):
 def through_template(policy, frames, episode, texts):
     """The same conversation by the chat template, each image placeholder repeated as often as it has visual tokens."""
     height, width = frames.patches(frames_of(episode))[0].grid
-    shown = [(h.frame_times, [], h.text) for h in episode.history]
-    queries = [[q.text for q in episode.queries_at(t)] for t in range(episode.turns)]
-    shown += list(zip(episode.grid.frame_times, queries, texts, strict=True))
+    times = [*(h.frame_times for h in episode.history), *episode.grid.frame_times]
+    queries = [[q.text for q in said] for said in episode.shown_queries()]
+    shown = zip(times, queries, [*(h.text for h in episode.history), *texts], strict=True)
     messages = [{"role": "system", "content": policy.protocol.system}]
     for times, said, text in shown:
         content = [{"type": "image"} for _ in times] + [{"type": "text", "text": "\n".join(said)}]
@@ -34,6 +34,11 @@ def test_ids_are_those_of_the_chat_template(policy, frames, episodes):
         episode = episode.model_copy(update={"queries": episode.queries[:1]})
         texts = replies[: episode.turns]
         assert told(policy, frames, episode, texts).ids == through_template(policy, frames, episode, texts)
+
+
+def test_a_question_comes_before_its_given_answer(policy, frames, episodes):
+    opening = policy.tokenizer.decode(Script(policy, frames, episodes[1]).opening.ids)
+    assert 0 < opening.find("How many cubes?") < opening.find("A red ball.")
 
 
 def test_positions_are_those_of_the_whole(policy, frames, episodes):

@@ -63,6 +63,13 @@ def test_micro_batches_give_the_same(policy, batch):
         assert {frame.clip for frame in part.rows.frames} == {"ab"[row] + ".mp4"}
 
 
+def test_a_batch_that_is_only_cut_is_not_put_side_by_side(batch):
+    part = batch.select(slice(0, 1))
+    assert "rows" not in vars(batch)
+    assert part.rows.ids.equal(batch.rows.ids[:1, : int(batch.rows.lengths[0])])
+    assert part.rows is part.rows
+
+
 def test_gradient_reaches_the_tower_only_where_it_trains(policy, batch):
     for freeze in (False, True):
         policy.model.zero_grad(set_to_none=True)

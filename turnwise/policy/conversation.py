@@ -39,15 +39,14 @@ class Script:
         self._policy, self._store, self._clip = policy, store, episode.clip
         opening = [*policy.headers["system"], *policy.encode(policy.protocol.system), policy.end_id, *policy.newline]
         seen: list[tuple[Frame, Grid]] = []
-        for past in episode.history:
-            ids, frames = self._shown(past.frame_times, [])
+        texts = [[query.text for query in queries] for queries in episode.shown_queries()]
+        for past, said in zip(episode.history, texts, strict=False):
+            ids, frames = self._shown(past.frame_times, said)
             opening += [*ids, *policy.encode_action(past.text).tokens, *policy.newline]
             seen += frames
         self.opening = self._piece(opening, seen)
-        texts = [[query.text for query in episode.queries_at(turn)] for turn in range(episode.turns)]
-        self.turns = tuple(
-            self._piece(*self._shown(times, said)) for times, said in zip(episode.grid.frame_times, texts, strict=True)
-        )
+        decided = zip(episode.grid.frame_times, texts[len(episode.history) :], strict=True)
+        self.turns = tuple(self._piece(*self._shown(times, said)) for times, said in decided)
 
     def longest(self, max_action_tokens: int) -> int:
         """Tokens of the conversation if every action ran into the cap, with its closing tokens."""

@@ -6,6 +6,7 @@ predicted, so memory grows with what was said, not with what was seen.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,8 +24,6 @@ from turnwise.records import Trajectory
 class Batch:
     """B trajectories to learn from; K is the number of action tokens of the one that has most."""
 
-    rows: Rows
-    """The conversations."""
     predicts: Tensor
     """[B, K] index in the row of the token before each action token, whose hidden state predicts it."""
     tokens: Tensor
@@ -36,21 +35,24 @@ class Batch:
     old_logprobs: Tensor
     """[B, K] float32, as sampled."""
     conversations: tuple[Conversation, ...]
-    """[B] what the rows were made of."""
+    """[B] whole."""
     frames: FrameStore
     """Where the visual features come from."""
 
+    @cached_property
+    def rows(self) -> Rows:
+        """The conversations side by side, made on first use: a batch that is only cut into parts needs none."""
+        return stack([c.since(0) for c in self.conversations], self.frames.policy)
+
     def select(self, rows: slice) -> "Batch":
         """The trajectories `rows` alone, no wider than they need; K stays, so weights [B, K] can be cut alike."""
-        conversations = self.conversations[rows]
         return Batch(
-            stack([c.since(0) for c in conversations], self.frames.policy),
             self.predicts[rows],
             self.tokens[rows],
             self.mask[rows],
             self.turn_ids[rows],
             self.old_logprobs[rows],
-            conversations,
+            self.conversations[rows],
             self.frames,
         )
 
@@ -70,8 +72,7 @@ def learning_batch(policy: Loaded, frames: FrameStore, pairs: Sequence[tuple[Epi
         predicts[b, :n], tokens[b, :n], turns[b, :n] = at - 1, np.array(c.ids)[at], np.array(c.turn_ids)[at]
         mask[b, :n], old[b, :n] = True, [value for action in trajectory.actions for value in action.logprobs]
     on = [torch.from_numpy(a).to(policy.device) for a in (predicts, tokens, mask, turns, old)]
-    rows = stack([c.since(0) for c in conversations], policy)
-    return Batch(rows, on[0], on[1], on[2], on[3], on[4], conversations, frames)
+    return Batch(on[0], on[1], on[2], on[3], on[4], conversations, frames)
 
 
 def _retold(policy: Loaded, script: Script, trajectory: Trajectory) -> Conversation:

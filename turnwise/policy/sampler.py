@@ -70,7 +70,8 @@ class HfSampler:
     ) -> list[Trajectory]:
         """Sample `group_size` trajectories of each episode: episode-major, index 0..G-1; temperature 0 is greedy.
 
-        A trajectory depends on (seed, episode, index) and the weights alone, not on its neighbours.
+        A trajectory depends on (seed, episode, index) and the weights alone, not on its neighbours, up to floating
+        point: the shape of the batch changes the last bits of log-probs, which may rarely turn a draw.
         Raises UserError for an episode whose longest possible conversation exceeds `max_context`.
         """
         rows = self._rows(episodes, group_size, seed)

@@ -22,7 +22,11 @@ def main(name: str, word: str) -> None:
         def sampler_for(root: Path) -> HfSampler:
             return sampler_of(params, policy, FrameStore(root, policy))
 
-        describe = {"protocol": params.protocol, "frame_pixels": params.policy.frame_pixels}
+        describe = {
+            "protocol": params.protocol,
+            **params.policy.model_dump(include={"model", "frame_pixels", "dtype"}),
+            **params.rollout.model_dump(include={"max_action_tokens", "max_context"}),
+        }
         root = Path("data/benchmarks")
         judge, verdicts = build_judge(params.judge.eval), VerdictCache("state/verdicts.sqlite")
         evaluate(sampler_for, judge, verdicts, params.evaluate, params.stream, root, folder / "eval", describe)

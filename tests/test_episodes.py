@@ -55,6 +55,11 @@ def test_the_question_is_the_latest_one_said():
     assert [episode().question_at(t) for t in (0, 3.9, 4)] == ["first", "first", "second"]
 
 
+def test_a_subtitle_is_not_a_question():
+    subtitled = episode(queries=(Query(text="first", time=0), Query(text="Subtitle: Hello.", time=2)))
+    assert subtitled.question_at(4) == "first"
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -16,6 +16,8 @@ from turnwise.files import write_jsonl
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Span = tuple[Seconds, Seconds]
+SUBTITLE = "Subtitle:"
+"""How a user turn begins that shows a subtitle and asks nothing (ProactiveVideoQA's TV subset)."""
 
 
 class _Frozen(BaseModel):
@@ -126,8 +128,9 @@ class Episode(_Frozen):
         return tuple(i for i, w in enumerate(self.windows) if w.reply[0] <= time <= w.reply[1])
 
     def question_at(self, time: float) -> str:
-        """The latest query said by `time`; the first one when none was (empty when there is no query at all)."""
-        said = [q.text for q in self.queries if q.time <= time] or [q.text for q in self.queries[:1]]
+        """The latest query said by `time`, subtitles apart; the first one when none was (empty without any query)."""
+        asked = [q for q in self.queries if not q.text.startswith(SUBTITLE)]
+        said = [q.text for q in asked if q.time <= time] or [q.text for q in asked[:1]]
         return said[-1] if said else ""
 
 

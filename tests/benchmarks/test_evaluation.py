@@ -56,10 +56,9 @@ def silent(episode):
 
 def test_silence_scores_like_the_silent_baseline(root, tmp_path):
     metrics, sampler = run(root, tmp_path, silent)
-    headline = {"pauc": 25.0, "timing_f1": 0.0, "streamingbench": 0.0}
+    headline = {"pauc": 25.0, "timing_f1": 0.0, "streamingbench": 0.0, "repetition": None}
     assert {name: metrics[name] for name in headline} == headline
     assert metrics["blind"]["silent"] == headline
-    assert metrics["repetition"] == 0.0
     assert metrics == json.loads((tmp_path / "eval/metrics.json").read_text())
     assert sampler.calls == [(3, 1, 0.0), (1, 1, 0.0), (3, 1, 0.0), (3, 1, 0.0), (3, 1, 0.0)]
 
@@ -74,6 +73,7 @@ def test_the_metronome_is_scored_on_the_same_items(root, tmp_path):
     # CRR at 18 s for 15: missed; REC at 8 and 16 s for 8, 8, 14: P 1, R 2/3; SSR at 8 s for 5, 10: P 1, R 1/2.
     assert metronome["timing_f1"] == pytest.approx(float(100 * (Fraction(4, 5) + Fraction(2, 3)) / 3))
     assert metronome["streamingbench"] == 0.0
+    assert metronome["repetition"] == 100.0  # the beats that are counted say the same again
 
 
 def test_replies_are_stamped_with_decision_times_and_malformed_actions_left_out(root, tmp_path):

@@ -72,7 +72,7 @@ def test_silence_is_25_at_every_omega():
     for omega in (0.0, 0.3, 1.0):
         metrics = scored(items, {}, {}, omega).metrics
         assert metrics["score"] == 25.0
-        assert (metrics["repetition"], metrics["scored"], metrics["expected"], metrics["replies"]) == (0.0, 5, 5, 0)
+        assert (metrics["repetition"], metrics["scored"], metrics["expected"], metrics["replies"]) == (None, 5, 5, 0)
 
 
 def test_headline_is_the_plain_mean_of_subsets_and_both_means_are_shown():
@@ -96,7 +96,9 @@ def test_repetition_leaves_the_first_reply_of_each_window_out():
     # counted: a (exactly said before), b, c, d; judged to repeat: b and d
     assert result.metrics["subsets"]["WEB"]["repetition"] == 75.0
     assert result.metrics["subsets"]["WEB"]["repetition_of"] == 4
-    assert result.metrics["repetition"] == 75.0 / 4
+    assert result.metrics["subsets"]["EGO"]["repetition"] is None
+    assert (result.metrics["repetition"], result.metrics["repetition_of"]) == (75.0, 4)
+    assert result.metrics["repetition_subsets"] == 75.0
 
 
 def test_an_abstention_drops_the_point_and_never_becomes_a_score():

@@ -13,7 +13,7 @@ class Counting:
     """A judge that keeps what it was asked and abstains from replies about blue."""
 
     def __init__(self, name="counting"):
-        self.name, self.asked = name, []
+        self.name, self.version, self.asked = name, name, []
 
     async def grade(self, item):
         self.asked.append(item)

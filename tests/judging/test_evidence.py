@@ -31,7 +31,7 @@ WITH_HISTORY = EPISODE.model_copy(
 class Recording:
     """The rule judge, keeping what it was asked; it abstains from replies that say `hm`."""
 
-    name = "recording"
+    name = version = "recording"
 
     def __init__(self):
         self.asked = []

@@ -69,5 +69,6 @@ def test_the_judge_grades_by_the_levels_of_the_item():
     judge = build_judge(config.JudgeSpec(kind="rule", levels=5))
     grade = lambda *item: asyncio.run(judge.grade(Grade(*item))).score  # noqa: E731
     assert judge.name == "rule-5"
+    assert judge.version == build_judge(config.JudgeSpec(kind="rule", levels=3)).version
     assert grade("level", "?", "striped red", "red", 3) == 1
     assert grade("repeat", "?", "striped red", "red", 2) == 1

@@ -48,7 +48,6 @@ def evaluate(
     results = score_all(prepared, predictions, _verdicts(judge, cache, prepared, predictions), config)
     metrics = {
         **_headlines(results),
-        "repetition": results[proactivevideoqa.NAME].metrics["repetition"],
         "benchmarks": {run.name: {**results[run.name].metrics, "records": run.loaded.report()} for run in prepared},
         "blind": blind_scores(prepared, config),
         "judge": judge.name,
@@ -79,7 +78,7 @@ def protocol_record(
             "judged": "accumulated distinct replies",
             "omega": config.omega,
             "aggregation": "mean over the turns of a subset, plain mean over subsets",
-            "repetition": "repeats among replies that are not the first in a window; plain mean over subsets",
+            "repetition": "repeats among replies that are not the first in a window, all subsets together",
         },
         "ovo_timing": {
             "events": "released: clue_time; start + 2 s",
@@ -143,7 +142,8 @@ def blind_scores(prepared: Sequence[Prepared], config: config.Evaluate) -> dict[
 
 
 def _headlines(results: Mapping[str, Result]) -> dict[str, float | None]:
-    return {headline: results[name].metrics["score"] for headline, name in HEADLINES.items()}
+    scores = {headline: results[name].metrics["score"] for headline, name in HEADLINES.items()}
+    return scores | {"repetition": results[proactivevideoqa.NAME].metrics["repetition"]}
 
 
 def sample_columns(results: Mapping[str, Result]) -> dict[str, list[Any]]:

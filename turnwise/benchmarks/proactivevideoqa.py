@@ -197,7 +197,10 @@ def _sample(item: Question, replies: Sequence[Reply], verdict: Callable[[Grade],
 def score(
     items: Sequence[Question], predictions: Predictions, verdict: Callable[[Grade], Verdict], *, omega: float
 ) -> Result:
-    """PAUC and repetition rate. The headline is the plain mean over the four subsets of the mean over all their turns.
+    """PAUC and repetition rate.
+
+    The headline of PAUC is the plain mean over the four subsets of the mean over all their turns; that of repetition
+    pools the counted replies of all subsets, since most subsets have few, and is None where there is none.
 
     `verdict` gives the judgement of each of `grades(items, predictions)`. A point without a verdict is dropped and
     counted; a turn without any is not scored.
@@ -207,9 +210,11 @@ def score(
     whole = _summary(samples)
     metrics = {
         "score": mean(part["score"] for part in subsets.values()),
-        "repetition": mean(part["repetition"] for part in subsets.values()),
         "turn_weighted": whole["score"],
         **{name: whole[name] for name in ("scored", "expected", "unparsable", "replies", "unit")},
+        "repetition": whole["repetition"],
+        "repetition_of": whole["repetition_of"],
+        "repetition_subsets": mean(part["repetition"] for part in subsets.values() if part["repetition"] is not None),
         "subsets": subsets,
     }
     return Result(samples, metrics)
@@ -222,7 +227,7 @@ def _summary(samples: Sequence[Sample]) -> dict[str, Any]:
     return {
         "score": percent(mean(scored)),
         "video_mean": percent(mean(sample.score for sample in samples if sample.score is not None)),
-        "repetition": 100 * repeats / counted if counted else 0.0,
+        "repetition": 100 * repeats / counted if counted else None,
         "repetition_of": counted,
         "scored": len(scored),
         "expected": len(turns),

@@ -135,6 +135,8 @@ def episode(item: Asked, stream: Stream, duration: float) -> Episode:
     """RTVU: one decision, at the question, after up to `CONTEXT` s of silent history. PO: from the question to `GRACE` s
     past the target, or to the end of the clip (`duration`, seconds).
     """
+    if item.time > duration:
+        raise ValueError(f"the question comes at {item.time:g} s, after the clip's end ({duration:g} s)")
     if item.subset == "PO":
         end = min(item.due + GRACE, duration)
         return episode_of(item, grid_over(item.time, end, end, stream), [Query(text=item.question, time=item.time)])

@@ -31,7 +31,11 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """Names everything, beside the grade itself, that can change a verdict; shown with every score."""
+        """Shown with every score."""
+
+    @property
+    def version(self) -> str:
+        """Changes with everything, beside the grade itself, that can change a verdict; the cache goes by it."""
 
     async def grade(self, item: Grade) -> Verdict:
         """The verdict on one item; a failure is an abstention, not an exception."""

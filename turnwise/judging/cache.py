@@ -15,7 +15,7 @@ _WAIT = 60.0  # seconds that a process waits for another one's transaction
 
 
 class VerdictCache:
-    """SQLite file of scores, keyed by the judge's name and all of the grade. Abstentions are not kept: ask again.
+    """SQLite file of scores, keyed by the judge's version and all of the grade. Abstentions are not kept: ask again.
 
     Safe for several processes at a time (WAL; each call is one read and at most one write transaction). Where two
     give different scores, the one written first stands.
@@ -40,11 +40,11 @@ class VerdictCache:
 
     def grade_all(self, judge: Judge, items: Sequence[Grade]) -> list[Verdict]:
         """Verdicts in the order of `items`; the judge is asked once for each distinct item that is not in the file."""
-        distinct = {item: _key(judge.name, item) for item in items}
+        distinct = {item: _key(judge.version, item) for item in items}
         scores = self._get(list(distinct.values()))
         missing = [item for item, key in distinct.items() if key not in scores]
         answers = dict(zip(missing, asyncio.run(_ask(judge, missing)), strict=True)) if missing else {}
-        self._put(judge.name, {item: v.score for item, v in answers.items() if v.score is not None})
+        self._put(judge.version, {item: v.score for item, v in answers.items() if v.score is not None})
         verdicts = answers | {item: Verdict(scores[key]) for item, key in distinct.items() if key in scores}
         return [verdicts[item] for item in items]
 

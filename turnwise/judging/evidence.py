@@ -54,7 +54,7 @@ def _observe(episode: Episode, trajectory: Trajectory, levels: int, asks: list[_
     for turn, (time, action) in enumerate(zip(episode.grid.times, trajectory.actions, strict=True)):
         if action.kind == "silence":
             continue
-        windows, question, text = list(episode.windows_at(time)), episode.question_at(time), action.text
+        windows, text = list(episode.windows_at(time)), action.text
         evidence.outside[turn] = not windows
         evidence.repeats[turn] = 0
         if action.kind == "malformed":
@@ -63,13 +63,16 @@ def _observe(episode: Episode, trajectory: Trajectory, levels: int, asks: list[_
         evidence.prefix_chars[turn] = max((_common(text, before) for before in earlier), default=0)
         for w in (w for w in windows if text not in said[w]):
             said[w].add(text)
-            item = Grade("level", question, episode.windows[w].text, text, levels)
+            window = episode.windows[w]
+            item = Grade("level", episode.question_at(window.reply[0]), window.text, text, levels)
             asks.append(_Ask(item, evidence, evidence.levels, (turn, w)))
         if text in earlier:
             evidence.repeats[turn] = 1
         elif earlier:
             evidence.repeats[turn] = np.nan
-            item = Grade("repeat", question, "\n".join(" ".join(before.split()) for before in earlier), text, 2)
+            item = Grade(
+                "repeat", episode.question_at(time), "\n".join(" ".join(before.split()) for before in earlier), text, 2
+            )
             asks.append(_Ask(item, evidence, evidence.repeats, (turn,)))
         if text not in earlier:
             earlier.append(text)

@@ -1,6 +1,8 @@
 """The judge of the embedded world: it compares words, needs no model, and never abstains."""
 
+import hashlib
 import re
+from pathlib import Path
 
 from turnwise import config
 from turnwise.judging.base import Grade, Judge, Verdict
@@ -35,11 +37,9 @@ class RuleJudge:
     """Compares the informative words of reply and reference; see `level` and `repeats`."""
 
     def __init__(self, levels: int):
-        """`levels` of the rubric it is configured with: part of its name. A grade brings its own.
-
-        The cache goes by the name: give it a version when a rule below or `FILLER` changes.
-        """
+        """`levels` of the rubric it is configured with: part of its name. A grade brings its own."""
         self.name = f"rule-{levels}"
+        self.version = f"rule@{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]}"
 
     async def grade(self, item: Grade) -> Verdict:
         """Always a score."""

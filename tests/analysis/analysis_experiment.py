@@ -74,7 +74,7 @@ def decisions_of(episodes: list[Episode], seed: int, updates: int, group: int, s
 def metrics_of(arm: str, seed: int) -> dict:
     rng = np.random.default_rng([seed, len(arm)])
     pauc, repetition, f1, bench = np.array([PAUC[arm], 8.0, PAUC[arm] - 10, 50.0]) + rng.normal(0, 2, 4)
-    counts = {"scored": 70, "expected": 72}
+    counts = {"scored": 70, "expected": 72, "unit": "items", "repetition_of": 5 + seed}
     return {
         "pauc": pauc, "repetition": repetition, "timing_f1": f1, "streamingbench": bench,
         "benchmarks": {name: {"score": 0, **counts} for name in ("proactivevideoqa", "ovo_timing", "streamingbench")},
@@ -115,7 +115,7 @@ def write_experiment(
             write_json(cell / "eval" / "metrics.json", metrics_of(arm, seed))
             if arm != "sft":
                 table_of("updates", updates_of(arm, seed, updates), cell / "updates.parquet")
-                times = {"rollout": 0.7, "sweep": 0.1, "learn": 0.8, "total": 1.6}
+                times = {"rollout": 0.7, "sweep": 0.1, "credit": 0.0, "learn": 0.8, "total": 1.6}
                 lines = [{"update": u, **times} for u in range(1, updates + 1)]
                 lines += [{"seconds": 7.0, "peak_mb": 800.0, "pid": 1}]
                 path = root / "timings" / "rl" / f"{arm}-{seed}.jsonl"

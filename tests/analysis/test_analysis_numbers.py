@@ -16,6 +16,7 @@ from turnwise.analysis import sign_flips as flips_module
 from turnwise.analysis.ablation import ablation, ablation_csv, mean_interval, paired_difference
 from turnwise.analysis.cells import by_arm, find_cells, main_arm, share
 from turnwise.analysis.published import published
+from turnwise.config import Arm
 from turnwise.errors import UserError
 from turnwise.files import write_json
 from turnwise.tables import read_table
@@ -102,11 +103,12 @@ def test_ablation_has_five_rows_with_every_seed(experiment, params):
     pairs = [[metrics_of(arm, seed)["pauc"] for seed in (0, 1, 2)] for arm in ("turnwise", "grpo")]
     np.testing.assert_allclose(pauc["difference"]["interval"], ttest_rel(*pairs).confidence_interval(0.95))
     assert table["arms"]["grpo"]["metrics"]["pauc"]["difference"] is None
-    assert table["arms"]["credit"]["scored"]["ovo_timing"] == {"scored": 210, "expected": 216}
+    assert table["arms"]["credit"]["scored"]["ovo_timing"] == [{"scored": 70, "expected": 72, "unit": "items"}] * 3
     assert len(ablation_csv(table).splitlines()) == 1 + 5 * 4
     for shown in (ablation_text(table), ablation_markdown(table)):
         assert "n = 3 seeds" in shown
-        assert "1050 of 1080" in shown
+        assert "ovo_timing 70 of 72 items" in shown
+        assert "repeat rate 5 to 7 replies" in shown
         assert f"{pauc['mean']:.1f} [" in shown
 
 
@@ -148,3 +150,17 @@ def test_scores_of_different_judges_are_refused(tmp_path):
     write_json(path, {**json.loads(path.read_text()), "judge": "another"})
     with pytest.raises(UserError, match=r"judge.*another"):
         ablation(find_cells(tmp_path, params), params)
+
+
+def test_the_papers_row_needs_the_papers_arm():
+    arm = Arm(credit="turnwise", alpha=1.0, aggregation="turn-mean")
+    assert published(arm)["pauc"] == 43.56
+    assert published(arm.model_copy(update={"ratio_level": "turn"}))["pauc"] is None
+    assert published(None)["timing_f1"] == 0.57
+
+
+def test_a_metric_that_a_seed_lacks_says_how_many_it_has(experiment, params):
+    table = ablation(find_cells(experiment, params), params)
+    entry = table["arms"]["grpo"]["metrics"]["repetition"]
+    table["arms"]["grpo"]["metrics"]["repetition"] = {**entry, "n": 2, "seeds": {**entry["seeds"], "0": None}}
+    assert "(n = 2)" in ablation_text(table)

@@ -75,7 +75,7 @@ def ablation(cells: Sequence[Cell], params: Params) -> dict[str, Any]:
     rows = {
         arm: {
             "metrics": {name: _entry(name, arm, seen, reference, params) for name in METRICS},
-            "scored": {m.benchmark: _scored([scores[c] for c in of_arm(cells, arm)], m) for m in METRICS.values()},
+            "scored": _scored([scores[c]["benchmarks"] for c in of_arm(cells, arm)]),
         }
         for arm in arms
     }
@@ -100,9 +100,16 @@ def _entry(name: str, arm: str, seen: Any, reference: str | None, params: Params
     return {**entry, "difference": difference, "seeds": seeds, "published": paper}
 
 
-def _scored(scores: Sequence[Mapping[str, Any]], metric: Metric) -> dict[str, int]:
-    benchmarks = [score["benchmarks"][metric.benchmark] for score in scores]
-    return {count: sum(benchmark[count] for benchmark in benchmarks) for count in ("scored", "expected")}
+def _scored(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """How many were scored of how many expected, cell by cell; the repeat rate counts replies and expects none."""
+    counts = {
+        name: [{count: cell[name][count] for count in ("scored", "expected", "unit")} for cell in cells]
+        for name in cells[0]
+    }
+    repeats = [
+        {"scored": cell["proactivevideoqa"]["repetition_of"], "expected": None, "unit": "replies"} for cell in cells
+    ]
+    return {**counts, "repeat rate": repeats}
 
 
 def ablation_csv(table: Mapping[str, Any]) -> str:

@@ -184,6 +184,8 @@ def ablation_dots(table: Mapping[str, Any]) -> Callable[[Figure], None]:
             for baseline, style in zip(table["blind"], (":", "-."), strict=False):
                 if (value := table["blind"][baseline].get(name)) is not None:
                     axes.axvline(value, color=MUTED, ls=style, lw=1, label=baseline)
+            low, high = axes.get_xlim()
+            axes.set_xlim(max(low, -2), min(high, 102))
             axes.set_title(f"{metric.label} {metric.arrow}")
             axes.set_xlabel("%")
             axes.grid(axis="y", visible=False)

@@ -27,8 +27,13 @@ _ABLATION = {
 
 
 def published(arm: Arm | None) -> dict[str, float | None]:
-    """The paper's row, in percent, of the arm configured so (None: the supervised start); None where it has none."""
+    """The paper's row, in percent, of the arm configured so (None: the supervised start); None where it has none.
+
+    Ratio level and clips must be the paper's too, which are the defaults.
+    """
     if arm is None:
         return dict(zip(_METRICS, _SFT, strict=True))
-    row = _ABLATION.get((arm.credit, arm.alpha, arm.aggregation), (None,) * len(_METRICS))
+    as_published = arm == Arm(credit=arm.credit, alpha=arm.alpha, aggregation=arm.aggregation)
+    known = _ABLATION if as_published else {}
+    row = known.get((arm.credit, arm.alpha, arm.aggregation), (None,) * len(_METRICS))
     return dict(zip(_METRICS, row, strict=True))

@@ -17,7 +17,7 @@ from turnwise.analysis.answer import agreement_sentence, credit_sentence, effect
 from turnwise.analysis.cards import build_card, choose
 from turnwise.analysis.cells import SFT, Cell, find_cells, main_arm
 from turnwise.analysis.figures import GRID, INK, MUTED
-from turnwise.analysis.tabular import caption, interval, number
+from turnwise.analysis.tabular import caption, fewer, interval, number
 from turnwise.analysis.timings import read_timings
 from turnwise.config import Params
 from turnwise.episodes import read_episodes
@@ -86,7 +86,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    named = {"number": number, "interval": interval, "percent": percent, "seconds": seconds}
+    named = {"number": number, "interval": interval, "fewer": fewer, "percent": percent, "seconds": seconds}
     environment.filters.update(**named, signed=signed, spell=spell, code=code)
     return environment
 

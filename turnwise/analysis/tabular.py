@@ -21,26 +21,38 @@ def interval(entry: Mapping[str, Any], *, signed: bool = False) -> str:
     return f" [{low}, {high}]"
 
 
+def fewer(entry: Mapping[str, Any]) -> str:
+    """` (n = 2)` where some seeds have no value, else nothing."""
+    return f" (n = {entry['n']})" if 0 < entry["n"] < len(entry["seeds"]) else ""
+
+
 def caption(table: Mapping[str, Any]) -> str:
     """What the numbers of the table are."""
     n, share = len(table["seeds"]), f"{table['confidence']:.0%}".replace("%", " %")
     spread = f"mean over n = {n} seeds [{share} t-interval of the mean]" if n > 1 else "one seed, so no interval"
-    counts = ", ".join(f"{name} {scored} of {expected}" for name, (scored, expected) in scored_items(table).items())
-    return f"Percent; {spread}. Items scored of expected: {counts}. Judge: {table['judge']}."
+    counts = "; ".join(f"{name} {said}" for name, said in scored_items(table).items())
+    return f"Percent; {spread}. Scored of expected in a cell: {counts}. Judge: {table['judge']}."
 
 
-def scored_items(table: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """{benchmark: (items scored, items expected)} over all arms and seeds."""
-    counts = {
-        metric.benchmark: [row["scored"][metric.benchmark] for row in table["arms"].values()]
-        for metric in METRICS.values()
-    }
-    return {name: (sum(c["scored"] for c in arms), sum(c["expected"] for c in arms)) for name, arms in counts.items()}
+def scored_items(table: Mapping[str, Any]) -> dict[str, str]:
+    """{what was counted: `54 of 54 turns`, a range where cells differ}."""
+    rows = [row["scored"] for row in table["arms"].values()]
+    return {name: _counted([cell for row in rows for cell in row[name]]) for name in rows[0]}
+
+
+def _counted(cells: Sequence[Mapping[str, Any]]) -> str:
+    scored, unit = _range([cell["scored"] for cell in cells]), cells[0]["unit"]
+    expected = {cell["expected"] for cell in cells} - {None}
+    return f"{scored} of {_range(sorted(expected))} {unit}" if expected else f"{scored} {unit}"
+
+
+def _range(values: Sequence[int]) -> str:
+    return f"{min(values)}" if len(set(values)) == 1 else f"{min(values)} to {max(values)}"
 
 
 def _cells(table: Mapping[str, Any], arm: str) -> list[str]:
     entries = table["arms"][arm]["metrics"].values()
-    return [number(entry["mean"]) + interval(entry) for entry in entries]
+    return [number(entry["mean"]) + interval(entry) + fewer(entry) for entry in entries]
 
 
 def _blind(table: Mapping[str, Any], name: str) -> list[str]:

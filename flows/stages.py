@@ -32,7 +32,7 @@ HINTS = ("To track the changes with git", "\tgit add ", "To enable auto staging"
 TRACK = [sys.executable, "-m", "turnwise.cli", "track"]
 """What brings MLflow's view of the runs up to date."""
 LOG_EVERY = 10.0
-"""Seconds between log lines of a stage's progress; the artifact follows each line."""
+"""Seconds between a stage's steps of progress, in the log and its artifact: each costs the server some work."""
 
 
 class StageFailed(RuntimeError):
@@ -146,12 +146,11 @@ class Progress:
 
     def update(self, event: Mapping[str, Any]) -> str | None:
         """Show a progress event; returns the line to log, if it is time for one."""
-        percent = 100 * event["done"] / max(1, event["total"])
-        self._show(event["label"], percent)
         now = time.monotonic()
         if event["done"] < event["total"] and now - self._logged < LOG_EVERY:
             return None
         self._logged = now
+        self._show(event["label"], 100 * event["done"] / max(1, event["total"]))
         return progress_line(event)
 
     def _show(self, label: str, percent: float) -> None:

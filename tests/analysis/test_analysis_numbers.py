@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp, ttest_rel
 
-from turnwise.analysis import ablation_markdown, ablation_text
+from turnwise.analysis import ablation_markdown, ablation_text, analyze, report
 from turnwise.analysis import redundancy as repeats_module
 from turnwise.analysis import sign_flips as flips_module
 from turnwise.analysis.ablation import ablation, ablation_csv, mean_interval, paired_difference
@@ -155,12 +155,24 @@ def test_scores_of_different_judges_are_refused(tmp_path):
 def test_the_papers_row_needs_the_papers_arm():
     arm = Arm(credit="turnwise", alpha=1.0, aggregation="turn-mean")
     assert published(arm)["pauc"] == 43.56
-    assert published(arm.model_copy(update={"ratio_level": "turn"}))["pauc"] is None
+    for change in ({"ratio_level": "turn"}, {"clip_low": 0.1}, {"clip_high": 0.3}, {"dual_clip": 2.0}):
+        assert published(arm.model_copy(update=change))["pauc"] is None
     assert published(None)["timing_f1"] == 0.57
 
 
-def test_a_metric_that_a_seed_lacks_says_how_many_it_has(experiment, params):
-    table = ablation(find_cells(experiment, params), params)
-    entry = table["arms"]["grpo"]["metrics"]["repetition"]
-    table["arms"]["grpo"]["metrics"]["repetition"] = {**entry, "n": 2, "seeds": {**entry["seeds"], "0": None}}
-    assert "(n = 2)" in ablation_text(table)
+def test_a_null_leaves_its_seed_out_and_the_n_is_said_for_means_and_differences(tmp_path):
+    params = params_with(arms={"grpo": {"credit": "grpo"}, "credit": {"credit": "turnwise", "alpha": 1.0}})
+    write_experiment(tmp_path, params, updates=1)
+    for cell in ("grpo/0", "sft/0", "sft/1", "sft/2"):
+        path = tmp_path / "runs" / cell / "eval/metrics.json"
+        write_json(path, {**json.loads(path.read_text()), "repetition": None})
+    analyze(tmp_path, params, tmp_path / "reports")
+    report(tmp_path, params, tmp_path / "reports")
+    table = json.loads((tmp_path / "reports/ablation.json").read_text())
+    entry = {arm: row["metrics"]["repetition"] for arm, row in table["arms"].items()}
+    assert [entry[arm]["n"] for arm in ("sft", "grpo", "credit")] == [0, 2, 3]
+    assert entry["grpo"]["mean"] == np.mean([metrics_of("grpo", seed)["repetition"] for seed in (1, 2)])
+    assert (entry["credit"]["difference"]["n"], entry["sft"]["difference"]["n"]) == (2, 0)
+    assert ablation_text(table).count("(n = 2)") == 1
+    assert ablation_markdown(table).count("(n = 2)") == 2
+    assert (tmp_path / "reports/index.html").read_text().count("(n = 2)") == 3  # mean, difference, answer

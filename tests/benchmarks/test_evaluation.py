@@ -1,6 +1,7 @@
 """From annotations and clips to predictions, samples and metrics, with a scripted policy."""
 
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -118,6 +119,16 @@ def test_a_missing_clip_stops_before_any_roll_out(tmp_path):
     assert not (tmp_path / "eval").exists()
 
 
+@pytest.mark.parametrize(("clip", "seconds", "item"), [("u", 80, "RTVU/u_2"), ("w", 30, "PO/w_2")])
+def test_a_question_past_its_clip_stops_before_any_roll_out(root, tmp_path, clip, seconds, item):
+    shutil.copytree(root, tmp_path / "short")
+    path = tmp_path / f"short/streamingbench/videos/{clip}.mp4"
+    path.unlink()
+    write_clip(path, np.zeros((seconds, 32, 32, 3), np.uint8), fps=1)
+    with pytest.raises(UserError, match=rf"{clip}\.mp4: {item}: .* at \d0 s, after the clip's end \({seconds} s\)"):
+        run(tmp_path / "short", tmp_path, lambda _: pytest.fail("rolled out"))
+
+
 def test_metronome_speaks_at_the_first_decision_of_each_period():
     grid = Grid(start=1.0, frame_interval=3.0, turns=6)
     episode = Episode(id="x", clip="x.mp4", task="x", grid=grid, queries=(), windows=())
@@ -138,6 +149,6 @@ def test_the_embedded_world_goes_through_the_same_code(tmp_path):
 
     metrics, _ = run(tmp_path / "data/benchmarks", tmp_path, oracle)
     assert metrics["pauc"] > 70
-    assert metrics["blind"]["silent"] == {"pauc": 25.0, "timing_f1": 0.0, "streamingbench": 0.0}
+    assert metrics["blind"]["silent"] == {"pauc": 25.0, "timing_f1": 0.0, "streamingbench": 0.0, "repetition": None}
     assert 0 < metrics["blind"]["metronome"]["timing_f1"] < 100
     assert all(part["records"]["refused"] == [] for part in metrics["benchmarks"].values())

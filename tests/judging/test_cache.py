@@ -12,8 +12,8 @@ ITEM = Grade("level", "What is there?", "striped red", "a red thing", 5)
 class Counting:
     """A judge that keeps what it was asked and abstains from replies about blue."""
 
-    def __init__(self, name="counting"):
-        self.name, self.version, self.asked = name, name, []
+    def __init__(self, name="counting", version="1"):
+        self.name, self.version, self.asked = name, version, []
 
     async def grade(self, item):
         self.asked.append(item)
@@ -36,8 +36,9 @@ def test_everything_that_can_change_the_answer_is_in_the_key(tmp_path):
     cache.grade_all(judge, variants)
     cache.grade_all(judge, variants)
     assert judge.asked == variants
-    cache.grade_all(another := Counting("another"), [ITEM])
-    assert another.asked == [ITEM]
+    cache.grade_all(renamed := Counting("another"), [ITEM])
+    cache.grade_all(changed := Counting(version="2"), [ITEM])
+    assert (renamed.asked, changed.asked) == ([], [ITEM])
 
 
 def test_an_abstention_is_passed_on_and_asked_again(tmp_path):

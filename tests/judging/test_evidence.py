@@ -72,6 +72,20 @@ def test_each_fact_by_hand(tmp_path):
     ]
 
 
+def test_a_window_is_graded_by_its_own_question_and_subtitles_are_none(tmp_path):
+    said = [Query(text="Subtitle: Hello.", time=3.0), *EPISODE.queries[1:], Query(text="Last?", time=6.0)]
+    judge = Recording()
+    texts = (None, "plain", None, "plain and blue", None, None)
+    collect(tmp_path, trajectory(*texts), EPISODE.model_copy(update={"queries": (EPISODE.queries[0], *said)}), judge)
+    asked = [(item.kind, item.question, item.reference) for item in judge.asked]
+    assert asked == [
+        ("level", "What?", "striped red"),
+        ("level", "What?", "plain blue"),  # at 4 s, after the subtitle
+        ("level", "What?", "plain blue"),  # at 8 s: the window opened at 4 s, before the later questions
+        ("repeat", "Last?", "plain"),
+    ]
+
+
 def test_a_duplicate_is_not_judged_again_in_its_window(tmp_path):
     judge = Recording()
     evidence = collect(tmp_path, trajectory("blue", "blue", "blue", "plain blue", None, None), judge=judge)

@@ -1,9 +1,11 @@
 import asyncio
+import importlib.util
+from pathlib import Path
 
 import pytest
 
 from turnwise import config
-from turnwise.judging import Grade, build_judge
+from turnwise.judging import Grade, RuleJudge, build_judge, rules
 from turnwise.judging.rules import content, level, repeats
 from turnwise.worlds.language import NOTHING_SEEN, REPLIES, replies
 
@@ -63,6 +65,22 @@ def test_the_letter_of_an_option_is_no_article():
 )
 def test_repeats(reply, earlier, same):
     assert repeats(reply, earlier) is same
+
+
+def test_the_kind_says_which_judge_is_built(monkeypatch):
+    monkeypatch.setitem(rules.JUDGES, "other", lambda levels: ("other", levels))
+    assert build_judge(config.JudgeSpec.model_construct(kind="other", levels=5)) == ("other", 5)
+    assert isinstance(build_judge(config.JudgeSpec(kind="rule", levels=5)), RuleJudge)
+
+
+def test_editing_the_rules_changes_the_version(tmp_path):
+    source = Path(rules.__file__).read_text()
+    edited = tmp_path / "edited.py"
+    edited.write_text(source.replace("rounded down", "rounded to the floor"))
+    spec = importlib.util.spec_from_file_location("edited", edited)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.RuleJudge(5).version != RuleJudge(5).version
 
 
 def test_the_judge_grades_by_the_levels_of_the_item():

@@ -15,6 +15,7 @@ from turnwise.episodes import Episode, Grid, Window
 from turnwise.errors import UserError
 from turnwise.records import Evidence
 from turnwise.rewards import MMDuet2, build_reward, sweep
+from turnwise.rewards.sweep import REWARDS
 
 WEIGHTS = {"pauc": 3.0, "repetition": 2.0, "outside": 0.5, "prefix": 2.0}
 
@@ -153,6 +154,14 @@ def test_a_group_sweeps_to_scores_that_credit_takes(data):
     np.testing.assert_allclose(group.scores, total, atol=1e-12)
     assert (group.scores[0] == group.scores[0, 0]).all()
     assert turnwise(group).turn.shape == (3, ep.turns)
+
+
+def test_the_name_says_which_reward_is_built(monkeypatch):
+    monkeypatch.setitem(REWARDS, "other", SimpleNamespace)
+    spec = config.Reward(name="mmduet2", **WEIGHTS, omega=0.5, prefix_chars=50)
+    other = build_reward(spec.model_copy(update={"name": "other"}), levels=5)
+    assert (type(other), other.top) == (SimpleNamespace, 4)
+    assert isinstance(build_reward(spec, levels=5), MMDuet2)
 
 
 def test_all_silent_scores_what_mmduet2_gives_it():

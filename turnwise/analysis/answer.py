@@ -6,7 +6,7 @@ from typing import Any
 from turnwise.analysis.ablation import METRICS
 from turnwise.analysis.cells import SFT
 from turnwise.analysis.published import published
-from turnwise.analysis.tabular import number
+from turnwise.analysis.tabular import fewer, number
 from turnwise.config import Params
 
 
@@ -25,7 +25,7 @@ def effect_sentence(table: Mapping[str, Any], main: str) -> str:
     entries = {metric: change for metric, change in differences.items() if change["n"]}
     if not entries:
         return f"No metric was scored for both `{main}` and `{reference}`."
-    changes = [f"{metric.label} by {_points(change)}" for metric, change in entries.items()]
+    changes = [f"{metric.label} by {_points(change)}{fewer(change, n)}" for metric, change in entries.items()]
     seeds = f"{n} seeds" if n > 1 else "one seed"
     return f"Against `{reference}`, over {seeds}, `{main}` changed {_listed(changes)}: {_verdict(entries, n)}."
 

@@ -21,9 +21,9 @@ def interval(entry: Mapping[str, Any], *, signed: bool = False) -> str:
     return f" [{low}, {high}]"
 
 
-def fewer(entry: Mapping[str, Any]) -> str:
-    """` (n = 2)` where some seeds have no value, else nothing."""
-    return f" (n = {entry['n']})" if 0 < entry["n"] < len(entry["seeds"]) else ""
+def fewer(entry: Mapping[str, Any], seeds: int) -> str:
+    """` (n = 2)` where only some of the seeds have a value or, for a difference, a pair; else nothing."""
+    return f" (n = {entry['n']})" if 0 < entry["n"] < seeds else ""
 
 
 def caption(table: Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ def _range(values: Sequence[int]) -> str:
 
 def _cells(table: Mapping[str, Any], arm: str) -> list[str]:
     entries = table["arms"][arm]["metrics"].values()
-    return [number(entry["mean"]) + interval(entry) + fewer(entry) for entry in entries]
+    return [number(entry["mean"]) + interval(entry) + fewer(entry, len(table["seeds"])) for entry in entries]
 
 
 def _blind(table: Mapping[str, Any], name: str) -> list[str]:
@@ -80,8 +80,9 @@ def ablation_markdown(table: Mapping[str, Any]) -> str:
         arms = {arm: row["metrics"].values() for arm, row in table["arms"].items() if arm != table["reference"]}
         head = [f"minus {table['reference']}", *(metric.label for metric in METRICS.values())]
         changes = {arm: [entry["difference"] for entry in entries] for arm, entries in arms.items()}
+        n = len(table["seeds"])
         body = [
-            [arm, *(number(d["mean"], signed=True) + interval(d, signed=True) for d in ds)]
+            [arm, *(number(d["mean"], signed=True) + interval(d, signed=True) + fewer(d, n) for d in ds)]
             for arm, ds in changes.items()
         ]
         parts += ["Differences, paired by seed:", _markdown([head, *body])]

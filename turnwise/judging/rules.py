@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from turnwise import config
@@ -67,6 +68,10 @@ def repeats(reply: str, earlier: str) -> bool:
     return any(said <= content(line) for line in earlier.splitlines())
 
 
+JUDGES: dict[str, Callable[[int], Judge]] = {"rule": RuleJudge}
+"""Kind in `params.yaml` -> the judge of so many levels."""
+
+
 def build_judge(spec: config.JudgeSpec) -> Judge:
     """The judge of the configuration."""
-    return RuleJudge(spec.levels)
+    return JUDGES[spec.kind](spec.levels)

@@ -1,6 +1,6 @@
 """From evidence to the prefix scores of a group: what a trajectory would have been paid had it fallen silent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -31,10 +31,14 @@ class Reward(Protocol):
         """Each term [T + 1], unweighted, of the trajectory whose actions after turn t = 0..T are silence."""
 
 
+REWARDS: dict[str, Callable[..., Reward]] = {"mmduet2": MMDuet2}
+"""Name in `params.yaml` -> the reward of its weights and settings."""
+
+
 def build_reward(spec: config.Reward, levels: int) -> Reward:
     """The reward of the configuration, for a judge of `levels` levels."""
     weights = {"pauc": spec.pauc, "repetition": spec.repetition, "outside": spec.outside, "prefix": spec.prefix}
-    return MMDuet2(weights=weights, top=levels - 1, omega=spec.omega, prefix_chars=spec.prefix_chars)
+    return REWARDS[spec.name](weights=weights, top=levels - 1, omega=spec.omega, prefix_chars=spec.prefix_chars)
 
 
 def sweep(reward: Reward, episode: Episode, evidence: Sequence[Evidence]) -> Group:

@@ -119,10 +119,6 @@ class Episode(_Frozen):
         times = (float("-inf"), *(past.time for past in self.history), *self.grid.times)
         return tuple(tuple(q for q in self.queries if after < q.time <= time) for after, time in pairwise(times))
 
-    def queries_at(self, turn: int) -> tuple[Query, ...]:
-        """Queries shown at decision `turn` (0-based)."""
-        return self.shown_queries()[len(self.history) + turn]
-
     def windows_at(self, time: float) -> tuple[int, ...]:
         """Indices of the windows whose reply span holds `time`, both ends inclusive."""
         return tuple(i for i, w in enumerate(self.windows) if w.reply[0] <= time <= w.reply[1])

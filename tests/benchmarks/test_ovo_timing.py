@@ -77,7 +77,7 @@ def test_the_stream_starts_at_the_question_and_stops_at_the_last_probe_or_the_cl
     crr = bench.load(write_benchmarks(tmp_path) / "ovobench").items[0]
     assert bench.episode(crr, STREAM, 99.0).grid.times == tuple(12.0 + 2 * k for k in range(7))
     assert bench.episode(crr, STREAM, 15.0).grid.times == (12.0, 14.0)
-    assert [query.time for query in bench.episode(crr, STREAM, 99.0).queries_at(0)] == [10.0]
+    assert [query.time for query in bench.episode(crr, STREAM, 99.0).shown_queries()[0]] == [10.0]
     with pytest.raises(ValueError, match="starts at 10 s and ends at 9 s"):
         bench.episode(crr, STREAM, 9.0)
 

@@ -116,7 +116,7 @@ def test_load_keeps_every_oddity(tmp_path: Path):
     tv = next(item for item in loaded.items if item.subset == "TV")
     assert (tv.key, tv.clip) == ("TV/frames=x.mp4%Q1", "TV/videos/frames=x.mp4")
     episode = bench.episode(tv, STREAM, 6.6)
-    assert [len(episode.queries_at(turn)) for turn in range(episode.turns)] == [1, 1, 0]
+    assert [len(queries) for queries in episode.shown_queries()] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(("duration", "times"), [(32.1, 8), (14.9, 7), (1.0, 1)])

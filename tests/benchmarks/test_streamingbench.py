@@ -80,17 +80,21 @@ def test_a_question_reads_as_the_world_teaches_it(tmp_path: Path):
 def test_the_choice_comes_last_after_at_most_a_minute(time, interval, frames):
     item = bench.Asked("RTVU", "c", "u.mp4", "?", float(time), "B", float(time))
     episode = bench.episode(item, Stream(frame_interval=interval, frames_per_turn=frames), 999.0)
-    assert [query.text for query in episode.queries_at(episode.turns - 1)] == ["?"]
-    assert episode.turns == 1 or not episode.queries_at(episode.turns - 2)
+    *before, last = episode.shown_queries()
+    assert [query.text for query in last] == ["?"]
+    assert not any(before)
+    assert episode.turns == 1
+    assert all(given.text is None for given in episode.history)
     assert episode.grid.times[-1] == pytest.approx(time, abs=1e-9)
-    assert episode.grid.start >= max(0, time - bench.CONTEXT) - 1e-9
+    shown = [given.frame_times for given in episode.history] + list(episode.grid.frame_times)
+    assert shown[0][0] >= max(0, time - bench.CONTEXT) - 1e-9
 
 
 @pytest.mark.parametrize(("duration", "last"), [(99.0, 32.0), (29.0, 28.0)])
 def test_output_streams_from_the_question_to_just_past_the_target(duration, last):
     episode = bench.episode(OUTPUT, STREAM, duration)
     assert (episode.grid.start, episode.grid.times[-1]) == (20.0, last)
-    assert [query.text for query in episode.queries_at(0)] == ["?"]
+    assert [query.text for query in episode.shown_queries()[0]] == ["?"]
 
 
 def test_a_question_before_anything_was_shown_is_refused_with_its_reason(tmp_path: Path):

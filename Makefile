@@ -17,9 +17,10 @@ help:  ## list the targets
 setup: $(STAMP)  ## build .venv from requirements.lock
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or newer is needed; name one with PYTHON=...")'
+# Every stage is a process of its own: compiled once here, where PYTHONDONTWRITEBYTECODE may keep Python from it later.
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv==0.13.9 \
-		&& $(BIN)/uv pip install -q --python $(BIN)/python -r requirements.lock \
+		&& $(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python -r requirements.lock \
 		|| $(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@

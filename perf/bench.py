@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from perf.core import crediting, sweeping
 from tasks.models import policy_of, sampler_of
 from tasks.sft import texts_of
 from turnwise.config import Params, compose, validate
@@ -42,6 +43,8 @@ def main() -> None:
         print(f"\ndata: {seconds:.1f} s for {clips} clips, rendered and checked ({clips / seconds:.1f} a second)")
         supervised(params, root)
         update(params, root)
+    sweeping()
+    crediting()
 
 
 def machine() -> str:

@@ -50,7 +50,7 @@ def test_every_field_has_a_description():
             {"arms": {"turnwise": {"credit": "turnwise", "alpha": 1.5}}},
             r"arms\.turnwise\.alpha: .*less than or equal to 1",
         ),
-        ({"arms": {"a": {"credit": "grpo", "alpha": 0.5}}}, "alpha must be 0 with credit: grpo"),
+        ({"arms": {"a": {"credit": "grpo", "alpha": 0.5}}}, "credit: grpo takes no alpha; it belongs to turnwise"),
         ({"arms": {"a/b": {"credit": "grpo"}}}, "is no arm name"),
         ({"arms": {"sft": {"credit": "grpo"}}}, "is no arm name"),
         ({"arms": {}}, "at least one arm"),

@@ -3,6 +3,7 @@
 `params.yaml` is generated from profiles by `turnwise profile use NAME...`; edit it freely afterwards.
 """
 
+import typing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +23,9 @@ Natural = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
-Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean"]
+CreditRule = Literal["grpo", "dr_grpo", "rloo", "turnwise", "difference", "return_to_go", "mt_grpo", "gigpo", "gdpo"]
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean", "turn-sum-norm"]
+_RULES_THAT_TAKE = {"alpha": ("turnwise",), "gamma": ("return_to_go", "gigpo"), "turn_weight": ("mt_grpo", "gigpo")}
 
 
 class _Section(BaseModel):
@@ -32,10 +35,14 @@ class _Section(BaseModel):
 class Arm(_Section):
     """What one arm of the ablation changes; all else belongs to the experiment."""
 
-    credit: Literal["grpo", "turnwise"]
-    """Credit rule: one advantage a trajectory, or one a decision."""
+    credit: CreditRule
+    """Credit rule (docs/method.md): one advantage a trajectory, or one a decision."""
     alpha: Share = 0.0
-    """Share of what was earned before a turn that is taken from its advantage, after warm-up; 0 is GRPO."""
+    """Share of what was earned before a turn that is taken from its advantage, after warm-up; 0 is GRPO. `turnwise`."""
+    gamma: Share = 1.0
+    """Discount of later increments, a turn. `return_to_go` and `gigpo`."""
+    turn_weight: NonNegative = 1.0
+    """Weight of the turn's own advantage beside the trajectory's: lambda of `mt_grpo`, omega of `gigpo`."""
     aggregation: Aggregation = "seq-mean-token-mean"
     """How token losses are averaged."""
     ratio_level: Literal["token", "turn", "sequence"] = "token"
@@ -48,9 +55,10 @@ class Arm(_Section):
     """Bound on the ratio where the advantage is negative (no unit)."""
 
     @model_validator(mode="after")
-    def _alpha_needs_turnwise(self) -> "Arm":
-        if self.credit == "grpo" and self.alpha:
-            raise ValueError("alpha must be 0 with credit: grpo; use credit: turnwise for an alpha above 0")
+    def _settings_of_the_rule(self) -> "Arm":
+        for name, rules in _RULES_THAT_TAKE.items():
+            if self.credit not in rules and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"credit: {self.credit} takes no {name}; it belongs to {' and '.join(rules)}")
         return self
 
 
@@ -168,12 +176,83 @@ class Rollout(_Section):
 
 
 class JudgeSpec(_Section):
-    """One judge."""
+    """One judge: all that can change a verdict. How its server is reached stands in `judge.servers`."""
 
-    kind: Literal["rule"]
-    """`rule`: counts the content words of the reference that the reply says."""
+    kind: Literal["rule", "strict", "openai"]
+    """`rule`: compares the informative words of reply and reference. `strict`: another such judge, harder to please and
+    noisy. `openai`: a model behind an OpenAI-compatible server."""
     levels: Annotated[int, Field(ge=2)]
-    """Levels of the rubric; a score is 0..levels-1."""
+    """Levels of the rubric; a score is 0..levels-1. `openai` has rubrics of 3 and of 5."""
+    model: str = ""
+    """Name by which the server knows the model. `openai`, as all that follows."""
+    server: str = ""
+    """Name of its entry in `judge.servers`."""
+    temperature: NonNegative | None = 0.0
+    """Sampling temperature (no unit); null sends none, for models that refuse it."""
+    seed: Natural | None = 0
+    """Sampling seed; null sends none."""
+    max_tokens: Count = 1024
+    """Most tokens of an answer, reasoning included; an answer cut there is an abstention."""
+    structured: bool = True
+    """Have the server hold the answer to a JSON schema; false for a server that cannot."""
+    extra: dict[str, Any] = {}
+    """Further fields of the request as they are, e.g. {reasoning_effort: low}."""
+
+    @property
+    def name(self) -> str:
+        """Shown with every score: the kind, or the model, and the levels."""
+        return f"{self.model or self.kind}-{self.levels}"
+
+    @model_validator(mode="after")
+    def _settings_of_the_kind(self) -> "JudgeSpec":
+        given = [name for name in type(self).model_fields if getattr(self, name) != type(self).model_fields[name].default]
+        further = [name for name in given if name not in ("kind", "levels")]
+        if self.kind != "openai" and further:
+            raise ValueError(f"kind: {self.kind} takes no {further[0]}; it belongs to openai")
+        if self.kind == "openai" and not (self.model and self.server):
+            raise ValueError("kind: openai needs a model and the name of a server")
+        if self.kind == "openai" and self.levels not in (3, 5):
+            raise ValueError("levels: openai has rubrics of 3 and of 5 levels")
+        return self
+
+
+class Server(_Section):
+    """How an OpenAI-compatible server is reached. No verdict depends on it, so changing it makes nothing stale."""
+
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")]
+    """Up to and with /v1; without a name, password or key in it."""
+    key: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
+    """Name of the environment variable that holds the key, never the key itself; empty for a server that needs none."""
+    concurrency: Count = 16
+    """Calls at a time."""
+    timeout: Positive = 60.0
+    """Most seconds of a call."""
+    batch_timeout: Positive = 3600.0
+    """Most seconds of all the calls that a stage or an update has to make together."""
+    retries: Natural = 4
+    """Further calls after one that ran out of time, found no server, or was answered with 408, 409, 425, 429 or 5xx."""
+
+
+class Price(_Section):
+    """What a model costs, in any one currency for each million tokens."""
+
+    prompt: NonNegative
+    """Tokens sent."""
+    completion: NonNegative
+    """Tokens answered."""
+
+
+class Budget(_Section):
+    """The most that all calls ever booked in the cache of verdicts may come to; null is no limit."""
+
+    calls: Natural | None = None
+    """Calls, failed ones included."""
+    tokens: Natural | None = None
+    """Tokens sent and answered, as the servers say."""
+    money: NonNegative | None = None
+    """Money, by `prices`."""
+    prices: dict[str, Price] = {}
+    """Price of each model."""
 
 
 class Judges(_Section):
@@ -183,6 +262,32 @@ class Judges(_Section):
     """Judge of rewards."""
     eval: JudgeSpec
     """Judge of benchmarks."""
+    others: dict[str, JudgeSpec] = {}
+    """Further judges, for `turnwise judge compare`; no stage asks them."""
+    servers: dict[str, Server] = {}
+    """Servers of `openai` judges by name."""
+    abstain: Literal["drop_point", "drop_trajectory", "stop"] = "drop_point"
+    """What an abstention does: the reply counts for nothing, its whole trajectory (benchmark item) does, or the run stops."""
+    max_abstained: Share = 0.1
+    """Share of the verdicts of a stage, or of an update, from above which abstentions stop the run."""
+    budget: Budget = Budget()
+    """What judging may cost."""
+
+    @property
+    def named(self) -> dict[str, JudgeSpec]:
+        """All judges by name: train, eval, and the others."""
+        return {"train": self.train, "eval": self.eval, **self.others}
+
+    @model_validator(mode="after")
+    def _reachable_and_priced(self) -> "Judges":
+        for name, spec in self.named.items():
+            if spec.kind != "openai":
+                continue
+            if spec.server not in self.servers:
+                raise ValueError(f"{name}.server: {spec.server!r} is not in judge.servers")
+            if self.budget.money is not None and spec.model not in self.budget.prices:
+                raise ValueError(f"budget.prices: a budget of money needs the price of {spec.model!r}")
+        return self
 
 
 class Reward(_Section):
@@ -359,7 +464,8 @@ def _known_keys(error: ValidationError) -> str:
         return ""
     section: Any = Params
     for part in fault["loc"][:-1]:
-        section = Arm if section == dict[str, Arm] else section.model_fields[part].annotation
+        entries = typing.get_args(section)
+        section = entries[1] if entries else section.model_fields[part].annotation
     return f"; known are {', '.join(section.model_fields)}"
 
 

@@ -14,27 +14,26 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean"]
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean", "turn-sum-norm"]
 Level = Literal["token", "turn", "sequence"]
 Divergence = Literal["k1", "k2", "k3"]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss with the share of the weight that each clip holds still; all add up over micro-batches.
+    """A loss, and how many tokens each clip holds still; all add up over micro-batches.
 
-    Shares are sums of token weights, so they are shares of 1 in the mean aggregations (the familiar clip fraction
-    under token-mean), and to be divided by the sum of the weights under seq-mean-token-sum.
+    Divided by the step's action tokens, the counts are the clip fractions that trainers report, whatever the weights.
     """
 
     loss: Tensor
     """Scalar, to be minimised."""
     clip_low: Tensor
-    """Scalar: advantage below 0 and ratio below 1 - clip_low."""
+    """Scalar, tokens: advantage below 0 and ratio below 1 - clip_low."""
     clip_high: Tensor
-    """Scalar: advantage above 0 and ratio above 1 + clip_high."""
+    """Scalar, tokens: advantage above 0 and ratio above 1 + clip_high."""
     dual: Tensor
-    """Scalar: advantage below 0 and ratio above dual_clip."""
+    """Scalar, tokens: advantage below 0 and ratio above dual_clip."""
 
 
 def token_weights(mask: Tensor, turn_ids: Tensor, mode: Aggregation) -> Tensor:
@@ -42,8 +41,11 @@ def token_weights(mask: Tensor, turn_ids: Tensor, mode: Aggregation) -> Tensor:
 
     With m the mask, n_i the tokens of row i, L_it those of its turn t, T_i its turns that have tokens, and S = B:
     `token-mean` m / sum(m); `seq-mean-token-mean` m / (n_i S); `seq-mean-token-sum` m / S;
-    `turn-mean` m / (L_it T_i S), so that a wait weighs as much as a long reply (arXiv 2611.06728).
-    Rows without a token count in S, so the mean modes add up to 1 less their share. Raises KeyError for another mode.
+    `turn-mean` m / (L_it T_i S), so that a wait weighs as much as a long reply (arXiv 2611.06728); `turn-sum-norm`
+    m / (T_i S M) with M = sum(n) / sum(T), the tokens of a mean turn of the batch: turns are averaged, but no weight
+    depends on the sampled length of its own action more than through M, so the size of the gradient stays and the
+    bias of 1 / L_it goes. Rows without a token count in S, so the mean modes add up to 1 less their share.
+    Raises KeyError for another mode.
     """
     mask = mask.bool()
     rows, tokens = mask.shape[0], mask.sum(1, keepdim=True).double()
@@ -53,6 +55,7 @@ def token_weights(mask: Tensor, turn_ids: Tensor, mode: Aggregation) -> Tensor:
         "seq-mean-token-mean": tokens * rows,
         "seq-mean-token-sum": torch.full_like(tokens, rows),
         "turn-mean": turn_tokens * turns * rows,
+        "turn-sum-norm": turns * rows * (tokens.sum() / turns.sum().clamp(min=1)),
     }[mode]
     return torch.where(mask, 1.0 / divisor, 0.0)
 
@@ -70,6 +73,15 @@ def to_tokens(advantages: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
     """Give each token [B, L] the advantage of its turn, from advantages [B, T]; 0 outside the mask."""
     mask = mask.bool()
     return torch.where(mask, advantages.gather(1, torch.where(mask, turn_ids, 0).long()), 0.0)
+
+
+def token_shaping(advantages: Tensor, shaping: Tensor, mask: Tensor, *, weight: float) -> Tensor:
+    """Advantages of tokens [B, L] plus `weight` times an additive per-token term [B, L]; 0 outside the mask.
+
+    For rules that grade tokens within an action (ORSD, process rewards): it goes on top of any credit rule, after
+    `to_tokens`, and is neither normalised nor clipped here.
+    """
+    return torch.where(mask.bool(), advantages + weight * shaping, 0.0)
 
 
 def log_ratio(logp: Tensor, old_logp: Tensor, mask: Tensor, turn_ids: Tensor, level: Level) -> Tensor:
@@ -110,9 +122,9 @@ def policy_loss(
     ratio = torch.where(negative, x.clamp(low, dual), x.clamp(max=high)).exp()
     return Loss(
         loss=(-advantage * ratio * weights).sum(),
-        clip_low=(weights * (negative & (x < low))).sum(),
-        clip_high=(weights * ((advantage > 0) & (x > high))).sum(),
-        dual=(weights * (negative & (x > dual))).sum(),
+        clip_low=(negative & (x < low)).sum(),
+        clip_high=((advantage > 0) & (x > high)).sum(),
+        dual=(negative & (x > dual)).sum(),
     )
 
 

@@ -64,9 +64,14 @@ class Evidence:
     """[T] at least one verdict at this turn is missing."""
 
     @property
+    def turns(self) -> int:
+        """T"""
+        return len(self.kinds)
+
+    @property
     def spoke(self) -> Bool:
         """[T] not silent: replies and malformed actions."""
-        return np.array([kind != "silence" for kind in self.kinds])
+        return np.fromiter(map("silence".__ne__, self.kinds), np.bool_, self.turns)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 import turnwise
 from turnwise import tables
-from turnwise.cli import app, params_yaml
+from turnwise.cli import app
+from turnwise.cli.profiles import params_yaml
 from turnwise.config import compose, read_params, read_yaml
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -120,7 +119,7 @@ def test_a_large_mean_does_not_swallow_a_small_spread():
     np.testing.assert_allclose(grpo(Group(scores=scores), eps=0.0).total, [-np.sqrt(0.5), np.sqrt(0.5)], rtol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["grpo", "turnwise"])
+@pytest.mark.parametrize("rule", sorted(estimators()))
 def test_refusals_name_the_group(rule):
     estimate = estimators()[rule]
     good = np.zeros((3, 2, 4))
@@ -139,18 +138,11 @@ def test_refusals_name_the_group(rule):
         estimate(Group(scores=np.where(np.arange(6).reshape(2, 3, 1, 1) == 5, np.nan, np.zeros((2, 3, 2, 4)))))
     with pytest.raises(ValueError, match="shape"):
         estimate(Group(scores=np.zeros(4)))
-
-
-def test_grpo_refuses_an_alpha():
-    with pytest.raises(ValueError, match="no alpha"):
-        grpo(Group(scores=np.zeros((2, 3))), alpha=0.5)
-
-
-def test_torch_scores_give_the_same_in_float64():
-    scores = np.array([[0.375, 1.0, 2.0], [0.375, 0.375, 0.5], [0.375, 0.75, 0.75]], np.float32)
-    ours = turnwise(Group(scores=scores))
-    assert ours.turn.dtype == np.float64
-    assert np.array_equal(ours.turn, turnwise(Group(scores=torch.tensor(scores))).turn)
+    rows = [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
+    with pytest.raises(ValueError, match=r"group 1: its trajectories have \[1, 2\] turns"):
+        estimate(Group(scores=[rows, [rows[0], [0.0, 1.0]]]))
+    with pytest.raises(ValueError, match="call once for each shape"):
+        estimate(Group(scores=[rows, [[0.0, 1.0], [0.0, 1.0]]]))
 
 
 def test_alpha_rises_over_the_first_tenth():

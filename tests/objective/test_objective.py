@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.objective import kl, log_ratio, policy_loss, to_tokens, token_weights
+from turnwise.objective import kl, log_ratio, policy_loss, to_tokens, token_shaping, token_weights
 
-MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean")
+MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean", "turn-sum-norm")
 LEVELS = ("token", "turn", "sequence")
 CLIPS = {"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 3.0}
 
@@ -136,7 +136,7 @@ def test_the_loss_is_the_textbook_one(x, advantage):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "advantage", "slope", "share"),
+    ("ratio", "advantage", "slope", "clip"),
     [
         (1.0, 2.0, -2.0, None),
         (1.0, -2.0, 2.0, None),
@@ -150,14 +150,31 @@ def test_the_loss_is_the_textbook_one(x, advantage):
         (1e40, -1.0, 0.0, "dual"),
     ],
 )
-def test_gradients_and_shares_of_the_clips(ratio, advantage, slope, share):
+def test_gradients_of_the_clips_and_tokens_they_hold(ratio, advantage, slope, clip):
     x = torch.tensor([[math.log(ratio), 0.0, math.nan]], requires_grad=True)  # float32, where 1e40 overflows
     loss = policy_loss(x, torch.tensor([[advantage, 0.0, math.inf]]), torch.tensor([[0.25, 0.75, 0.0]]), **CLIPS)
     loss.loss.backward()
     assert math.isfinite(loss.loss.item())
     assert x.grad[0].tolist() == pytest.approx([0.25 * slope, 0.0, 0.0], rel=1e-6)
-    shares = {name: getattr(loss, name).item() for name in ("clip_low", "clip_high", "dual")}
-    assert shares == {name: 0.25 if name == share else 0.0 for name in shares}
+    held = {name: getattr(loss, name).item() for name in ("clip_low", "clip_high", "dual")}
+    assert held == {name: 1 if name == clip else 0 for name in held}
+
+
+def test_turn_sum_norm_by_hand():
+    # 10 tokens in 5 turns: 2 a turn. Rows have 2 and 3 turns, so a token of them weighs 1 / (2 rows · 2 · 2) and 1 / 12.
+    mask, turn_ids = packed([[4, 1], [1, 1, 3]])
+    weights = token_weights(mask, turn_ids, "turn-sum-norm")
+    assert weights[0][mask[0]].tolist() == pytest.approx([1 / 8] * 5, abs=1e-15)
+    assert weights[1][mask[1]].tolist() == pytest.approx([1 / 12] * 5, abs=1e-15)
+
+
+def test_token_shaping_adds_to_the_tokens_of_any_rule():
+    mask, turn_ids = packed([[2, 1]])
+    tokens = to_tokens(torch.tensor([[1.0, -2.0]]), mask, turn_ids)
+    shaping = torch.where(mask, 0.5, math.nan)
+    shaped = token_shaping(tokens, shaping, mask, weight=-2.0)
+    assert shaped[mask].tolist() == [0.0, 0.0, -3.0]
+    assert not shaped[~mask].any()
 
 
 def test_infinite_dual_clip_is_none():

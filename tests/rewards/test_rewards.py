@@ -14,7 +14,7 @@ from turnwise.credit import turnwise
 from turnwise.episodes import Episode, Grid, Window
 from turnwise.errors import UserError
 from turnwise.records import Evidence
-from turnwise.rewards import MMDuet2, build_reward, sweep
+from turnwise.rewards import MMDuet2, Reward, build_reward, sweep, sweep_batch
 from turnwise.rewards.sweep import REWARDS
 
 WEIGHTS = {"pauc": 3.0, "repetition": 2.0, "outside": 0.5, "prefix": 2.0}
@@ -110,6 +110,32 @@ def test_the_scan_equals_scoring_every_prefix_from_scratch(case, omega):
         assert terms.keys() == slow.keys()
         for name, value in slow.items():
             assert terms[name][turn] == pytest.approx(float(value), abs=1e-12), (name, turn)
+
+
+@given(st.lists(cases(), min_size=1, max_size=6))
+@settings(deadline=None)
+def test_a_ragged_batch_is_its_trajectories(judged):
+    reward = MMDuet2(weights=WEIGHTS, top=4, omega=0.5, prefix_chars=50)
+    batch = reward.batch_terms(judged)
+    slow = Reward.batch_terms(reward, judged)
+    for i, (ep, ev) in enumerate(judged):
+        for name, alone in reward.prefix_terms(ep, ev).items():
+            assert np.array_equal(batch[name][i, : ep.turns + 1], alone), name
+            assert (batch[name][i, ep.turns :] == alone[-1]).all()
+            assert np.array_equal(batch[name][i], slow[name][i])
+
+
+def test_groups_of_unequal_length_are_swept_in_one_call():
+    short, long = episode(2, [(0.0, 4.0)]), episode(5, [(2.0, 9.0), (4.0, 6.0)])
+    said = [("reply", [4], 0, 0), ("silence", None, None, 0)]
+    more = [("reply", [4, 3], 0, 0)] * 5
+    groups = [(short, [evidence_of(short, said)] * 2), (long, [evidence_of(long, more)] * 3)]
+    reward = MMDuet2(WEIGHTS, 4, 0.5, 50)
+    for swept, (ep, evidence) in zip(sweep_batch(reward, groups), groups, strict=True):
+        alone = sweep(reward, ep, evidence)
+        assert swept.scores.shape == (len(evidence), ep.turns + 1)
+        assert np.array_equal(swept.scores, alone.scores)
+        assert swept.terms.keys() == alone.terms.keys()
 
 
 def test_by_hand():

@@ -1,10 +1,13 @@
 import filecmp
+from itertools import combinations
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from turnwise.config import Arm
+from turnwise.config import Arm, CreditRule
+from turnwise.credit import estimators
 from turnwise.errors import UserError
 from turnwise.tables import groups_from, read_table
 from turnwise.training.epoch import epoch_order, rollout_seed
@@ -78,6 +81,19 @@ def test_arms_differ_in_what_they_learn_from_and_in_nothing_else(experiment, swe
         assert np.array_equal(grpo.used, np.repeat(grpo.global_[:, None], one.episode.turns, axis=1))
         assert np.array_equal(turn.used, turn.turn)
         assert np.array_equal(advantages(one.group, credit, TURNWISE, alpha=0.0).used, grpo.used)
+
+
+def test_an_arm_may_use_any_rule(experiment, swept):
+    assert set(get_args(CreditRule)) == estimators().keys()
+    for rule in estimators():
+        for one in swept:
+            values = advantages(one.group, experiment.params.credit, Arm(credit=rule), alpha=0.5)
+            assert values.used.shape == (4, one.episode.turns)
+            assert np.isfinite(values.used).all()
+            states = [tuple(action.tokens for action in t.actions) for t in one.trajectories]
+            for i, j in combinations(range(4), 2):
+                same = [states[i][:t] == states[j][:t] for t in range(one.episode.turns)]
+                assert (one.group.anchor[i] == one.group.anchor[j]).tolist() == same
 
 
 def test_alpha_warms_up_over_the_first_tenth(params):

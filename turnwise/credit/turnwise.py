@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, checked, register, settled, spread
+from turnwise.credit.base import Credit, ZeroSpread, register, settled, spread
 from turnwise.records import Group
 
 
@@ -24,9 +24,6 @@ def turnwise(
     (1 - alpha) A_global + alpha (F[i, t] - mean_j F[j, t]) / (sigma_R + eps) with F = R - U[t-1], what remained.
     Turn 1 has GRPO's advantage, and alpha = 0 is GRPO bit for bit.
 
-    Assumes prefix scores of a prefix-causal reward, and a grid fixed before the roll-out, so that T is the same for
-    the whole group: a mean per turn is a biased baseline where the policy controls T.
-
     Args:
         group: prefix scores [..., G, T + 1].
         alpha: 0 to 1 (no unit). eps: reward units. ddof: of sigma_R. a_max: clip. zero_spread: see `spread`.
@@ -34,11 +31,14 @@ def turnwise(
     Raises:
         ValueError: a group that `checked` or `spread` refuses, with its index.
     """
-    group = checked(group)
     deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
-    earned = group.earned
-    left = deviation[..., None] - alpha * (earned - earned.mean(-2, keepdims=True))
-    turn = np.clip(settled(left, group.scores) / divisor[..., None, None], -a_max, a_max)
+    turn = group.earned
+    turn -= turn.mean(-2, keepdims=True)
+    turn *= alpha
+    np.subtract(deviation[..., None], turn, out=turn)
+    settled(turn, group.scores)
+    turn /= divisor[..., None, None]
+    np.clip(turn, -a_max, a_max, out=turn)
     return Credit(turn=turn, total=settled(deviation, group.scores) / divisor[..., None], live=live)
 
 

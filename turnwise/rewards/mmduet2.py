@@ -4,6 +4,7 @@ Left out: the released code's denominators (turns instead of replies), and PAUC 
 benchmark's way to score and not this reward's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,12 +12,12 @@ import numpy as np
 
 from turnwise.episodes import Episode
 from turnwise.records import Evidence, Float
-from turnwise.rewards.pauc import prefix_pauc
+from turnwise.rewards.pauc import Reachable, prefix_pauc
 
 
 @dataclass(frozen=True)
 class MMDuet2:
-    """PAUC of the latest reply less three ratios of bad replies. Every term is a function of the past: O(T W) a scan.
+    """PAUC of the latest reply less three ratios of bad replies. Every term is a function of the past: one scan, O(T).
 
     A malformed action counts as a reply. A reply without a verdict is left out of PAUC and of the repetition ratio.
     """
@@ -39,24 +40,41 @@ class MMDuet2:
         repetition, outside, prefix: minus the share, 0 to 1, of replies that repeat earlier ones, that fall in no
         window, whose common prefix with an earlier one has `prefix_chars` or more; 0 before any reply.
         """
-        spoke = evidence.spoke
+        return {name: term[0] for name, term in self.batch_terms([(episode, evidence)]).items()}
+
+    def batch_terms(self, judged: Sequence[tuple[Episode, Evidence]]) -> dict[str, Float]:
+        """`prefix_terms` of B trajectories at once [B, T + 1], with T the longest; shorter rows hold their last value."""
+        episodes = {id(episode): episode for episode, _ in judged}
+        windows = {key: Reachable.of(episode) for key, episode in episodes.items()}
+        evidence = [one for _, one in judged]
+        spoke = _rows([one.spoke for one in evidence], False)
+        repeats = _rows([one.repeats for one in evidence], np.nan)
+        outside = _rows([one.outside for one in evidence], False)
+        long = _rows([one.prefix_chars for one in evidence], 0) >= self.prefix_chars
+        levels, replies = [one.levels for one in evidence], _counted(spoke)
         return {
-            "pauc": self._pauc(episode, evidence.levels),
-            "repetition": _penalty(evidence.repeats == 1, ~np.isnan(evidence.repeats)),
-            "outside": _penalty(evidence.outside, spoke),
-            "prefix": _penalty(spoke & (evidence.prefix_chars >= self.prefix_chars), spoke),
+            "pauc": prefix_pauc([windows[id(episode)] for episode, _ in judged], levels, self.top, self.omega),
+            "repetition": _penalty(repeats == 1, _counted(~np.isnan(repeats))),
+            "outside": _penalty(outside, replies),
+            "prefix": _penalty(spoke & long, replies),
         }
 
-    def _pauc(self, episode: Episode, levels: Float) -> Float:
-        times = np.array(episode.grid.times)
-        spans = np.array([window.reply for window in episode.windows]).reshape(-1, 2)
-        reachable = ((times[:, None] >= spans[:, 0]) & (times[:, None] <= spans[:, 1])).any(0)
-        if not reachable.any():
-            return np.zeros(len(times) + 1)
-        return prefix_pauc(levels[:, reachable], times, spans[reachable], self.top, self.omega).mean(0)
+
+def _rows(values: Sequence[np.ndarray], fill: float) -> np.ndarray:
+    """[B, T] from rows of up to T values."""
+    rows = np.full((len(values), max(map(len, values))), fill, values[0].dtype)
+    for row, one in zip(rows, values, strict=True):
+        row[: len(one)] = one
+    return rows
+
+
+def _counted(flags: np.ndarray) -> np.ndarray:
+    """How many so far [B, T]."""
+    return np.cumsum(flags, axis=1, dtype=np.int32)
 
 
 def _penalty(bad: np.ndarray, replies: np.ndarray) -> Float:
-    """Minus the share of bad ones among the replies so far [T + 1]; 0 where there is none yet."""
-    bad_so_far, so_far = (np.concatenate([[0], np.cumsum(flags)]) for flags in (bad, replies))
-    return 0.0 - bad_so_far / np.maximum(so_far, 1)
+    """Minus the share of bad ones [B, T] among the `replies` so far [B, T], as [B, T + 1]; 0 where there is none yet."""
+    penalty = np.zeros((bad.shape[0], bad.shape[1] + 1))
+    np.divide(_counted(bad), -np.maximum(replies, 1), out=penalty[:, 1:])
+    return penalty + 0.0

@@ -1,10 +1,12 @@
 """PAUC, the area under the curve of what had been answered by when (ProactiveVideoQA, arXiv 2507.09313, section 3)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.records import Float
+from turnwise.episodes import Episode
+from turnwise.records import Bool, Float
 
 START = 0.5
 """Score before the first reply, on the scale 0..top: no answer stands above a wrong one."""
@@ -29,22 +31,57 @@ def pauc(points: Sequence[tuple[float, float]], span: tuple[float, float], top: 
     return float(area / ((end - start) * top))
 
 
-def prefix_pauc(levels: Float, times: Float, spans: Float, top: int, omega: float) -> Float:
-    """PAUC of each window [W, T + 1] of the trajectory cut after turn t = 0..T, by one scan: O(T W).
+@dataclass(frozen=True)
+class Reachable:
+    """The windows of an episode that hold a decision time; the others nobody can answer."""
 
-    A reply changes the curve from its moved time to the end only, so it adds (its score - the score it replaces)
-    times the share of the span that is left. Equals `pauc` of each prefix.
+    times: Float
+    """[T] decision times, seconds."""
+    start: Float
+    """[W] seconds."""
+    length: Float
+    """[W] seconds."""
+    inside: Bool
+    """[W] whether a decision time is inside."""
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Reachable":
+        """From the grid and the windows of an episode."""
+        times = np.array(episode.grid.times)
+        start, end = np.array([window.reply for window in episode.windows]).reshape(-1, 2).T
+        inside = (times[:, None] >= start) & (times[:, None] <= end)
+        return cls(times, start, end - start, np.asarray(inside.any(0)))
+
+
+def prefix_pauc(windows: Sequence[Reachable], levels: Sequence[Float], top: int, omega: float) -> Float:
+    """[B, T + 1] mean PAUC over the reachable windows of B trajectories cut after turn t = 0..T, by one scan.
+
+    A reply changes its window's curve from its moved time to the end only, so it adds (its score - the score it
+    replaces) times the share of the span that is left: O(T W) to find the replies, and a few operations a reply. Equals
+    the mean of `pauc` over each prefix; 0 without a reachable window. T is the longest; shorter rows hold their last value.
 
     Args:
-        levels: [T, W] score 0..top of the reply at turn t for window w, NaN where there is none.
-        times: [T] decision times in seconds. spans: [W, 2] in seconds. top, omega: as for `pauc`.
+        windows: of each trajectory's episode, [B].
+        levels: [B] of [T, W] score 0..top of the reply at turn t for window w, NaN where there is none.
+        top, omega: as for `pauc`.
     """
-    scored = ~np.isnan(levels)
-    latest = np.maximum.accumulate(np.where(scored, np.arange(1, len(levels) + 1)[:, None], 0), axis=0)
-    held = np.vstack([np.full_like(levels[:1], START), levels])
-    before = np.vstack([np.zeros_like(latest[:1]), latest[:-1]])
-    step = np.where(scored, levels - np.take_along_axis(held, before, axis=0), 0.0)
-    start, end = spans.T
-    left = 1 - (1 - omega) * (times[:, None] - start) / (end - start)
-    curve = np.cumsum(np.vstack([held[:1], step * left]), axis=0)
-    return curve.T / top
+    turns = max(map(len, levels))
+    share = np.array([1.0 / (max(1, one.inside.sum()) * top) for one in windows])
+    found = [np.nonzero(~np.isnan(values.T) & one.inside[:, None]) for one, values in zip(windows, levels, strict=True)]
+    counts = [len(t) for _, t in found]
+    row = np.repeat(np.arange(len(levels)), counts)
+    w, t = (np.concatenate([at[axis] for at in found]) for axis in (0, 1))
+    score, time, start, length = np.concatenate(
+        [
+            np.array([values[t, w], one.times[t], one.start[w], one.length[w]])
+            for one, values, (w, t) in zip(windows, levels, found, strict=True)
+        ],
+        axis=1,
+    )
+    held = np.roll(score, 1)
+    held[np.flatnonzero(np.diff(row, prepend=-1) | np.diff(w, prepend=-1))] = START
+    gain = (score - held) * (1 - (1 - omega) * (time - start) / length) * share[row]
+    curve = np.zeros((len(levels), turns + 1))
+    np.add.at(curve, (row, t + 1), gain)
+    curve[:, 0] = [START * part * one.inside.sum() for part, one in zip(share, windows, strict=True)]
+    return np.cumsum(curve, axis=1)

@@ -13,7 +13,10 @@ from turnwise.rewards.mmduet2 import MMDuet2
 
 
 class Reward(Protocol):
-    """A reward is its prefix scores, by term; its total is weights times terms."""
+    """A reward is its prefix scores, by term; its total is weights times terms.
+
+    One of your own may inherit from this class and leave `batch_terms` as it is.
+    """
 
     @property
     def name(self) -> str:
@@ -30,6 +33,18 @@ class Reward(Protocol):
     def prefix_terms(self, episode: Episode, evidence: Evidence) -> dict[str, Float]:
         """Each term [T + 1], unweighted, of the trajectory whose actions after turn t = 0..T are silence."""
 
+    def batch_terms(self, judged: Sequence[tuple[Episode, Evidence]]) -> dict[str, Float]:
+        """`prefix_terms` of B trajectories [B, T + 1], with T the longest; shorter rows hold their last value.
+
+        This way is one call a trajectory; a reward that can do better says so by a method of its own.
+        """
+        each = [self.prefix_terms(episode, evidence) for episode, evidence in judged]
+        longest = max(evidence.turns for _, evidence in judged)
+        return {
+            name: np.stack([np.pad(one[name], (0, longest + 1 - len(one[name])), mode="edge") for one in each])
+            for name in self.weights
+        }
+
 
 REWARDS: dict[str, Callable[..., Reward]] = {"mmduet2": MMDuet2}
 """Name in `params.yaml` -> the reward of its weights and settings."""
@@ -42,7 +57,12 @@ def build_reward(spec: config.Reward, levels: int) -> Reward:
 
 
 def sweep(reward: Reward, episode: Episode, evidence: Sequence[Evidence]) -> Group:
-    """Prefix scores [G, T + 1] of one episode's trajectories, in the order of `evidence`; `anchor` stays None.
+    """Prefix scores [G, T + 1] of one episode's trajectories, in the order of `evidence`; see `sweep_batch`."""
+    return sweep_batch(reward, [(episode, evidence)])[0]
+
+
+def sweep_batch(reward: Reward, groups: Sequence[tuple[Episode, Sequence[Evidence]]]) -> list[Group]:
+    """Prefix scores [G, T + 1] of each group, all in one scan; `anchor` stays None. T may differ between groups.
 
     Deterministic: no roll-out, no judge. Raises UserError for a reward that is not prefix-causal, ValueError for
     evidence of another episode or of another number of turns than the grid's.
@@ -52,10 +72,16 @@ def sweep(reward: Reward, episode: Episode, evidence: Sequence[Evidence]) -> Gro
             f"params.yaml: reward.name: {reward.name} scores replies by later ones, so prefixes have no score; "
             "choose a prefix-causal reward"
         )
-    for one in evidence:
-        if (one.episode, len(one.kinds)) != (episode.id, episode.turns):
-            raise ValueError(f"{one.episode}: {len(one.kinds)} turns, where {episode.id} has {episode.turns}")
-    each = [reward.prefix_terms(episode, one) for one in evidence]
-    terms = {name: np.stack([one[name] for one in each]) for name in reward.weights}
+    judged = [(episode, one) for episode, evidence in groups for one in evidence]
+    for episode, one in judged:
+        if (one.episode, one.turns) != (episode.id, episode.turns):
+            raise ValueError(f"{one.episode}: {one.turns} turns, where {episode.id} has {episode.turns}")
+    terms = reward.batch_terms(judged)
     scores = np.sum([weight * terms[name] for name, weight in reward.weights.items()], axis=0)
-    return Group(scores=scores, terms=terms, weights=dict(reward.weights))
+    swept, start = [], 0
+    for episode, evidence in groups:
+        part = np.s_[start : start + len(evidence), : episode.turns + 1]
+        own = {name: terms[name][part] for name in reward.weights}
+        swept.append(Group(scores=scores[part], terms=own, weights=dict(reward.weights)))
+        start += len(evidence)
+    return swept

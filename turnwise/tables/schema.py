@@ -120,9 +120,9 @@ UPDATES = pa.schema(
         _column("advantage_std", FLOAT, "advantage", "Its standard deviation.", null=True),
         *_shares(
             ("advantage_clipped_share", "Decisions whose advantage was clipped at a_max."),
-            ("clip_low_share", "Loss weight where the ratio was clipped from below."),
-            ("clip_high_share", "Loss weight where the ratio was clipped from above."),
-            ("dual_clip_share", "Loss weight where the dual clip acted."),
+            ("clip_low_share", "Action tokens whose ratio was clipped from below."),
+            ("clip_high_share", "Action tokens whose ratio was clipped from above."),
+            ("dual_clip_share", "Action tokens on which the dual clip acted."),
         ),
         _column(
             "approx_kl",

@@ -65,7 +65,7 @@ class Learner:
             clips = {"clip_low": arm.clip_low, "clip_high": arm.clip_high, "dual_clip": arm.dual_clip}
             loss = policy_loss(ratios, values[part], weights[part], **clips)
             self.accelerator.backward(loss.loss)
-            _count(figures, batch, loss, logp.detach(), entropy, int(whole.mask.sum()), float(weights.sum()))
+            _count(figures, batch, loss, logp.detach(), entropy, int(whole.mask.sum()))
         norm = self.accelerator.clip_grad_norm_(self.policy.model.parameters(), self.rl.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -80,14 +80,12 @@ def token_advantages(advantages: Sequence[Float], batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
-def _count(
-    figures: Figures, batch: Batch, loss: Loss, logp: Tensor, entropy: Tensor, tokens: int, weight: float
-) -> None:
-    """Add a micro-batch's part of the step's figures: clip shares are of the weight, means over the step's action tokens."""
+def _count(figures: Figures, batch: Batch, loss: Loss, logp: Tensor, entropy: Tensor, tokens: int) -> None:
+    """Add a micro-batch's part of the step's figures: shares and means are over the step's action tokens."""
     gap = (logp - batch.old_logprobs)[batch.mask]
     figures["loss"] += float(loss.loss)
     for name, value in (("clip_low", loss.clip_low), ("clip_high", loss.clip_high), ("dual_clip", loss.dual)):
-        figures[f"{name}_share"] += float(value) / weight
+        figures[f"{name}_share"] += float(value) / tokens
     figures["approx_kl"] += float(kl(batch.old_logprobs, logp, "k3", batch.mask).sum()) / tokens
     figures["entropy"] += float(entropy[batch.mask].sum()) / tokens
     figures["ratio_max"] = max(figures["ratio_max"], float(gap.exp().max()))

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from turnwise.credit import advantage_figures
 from turnwise.records import flipped
 from turnwise.training.sweeping import Advantages, Swept
 
 
 def swept_figures(swept: Sequence[Swept], credit: Sequence[Advantages], a_max: float) -> dict[str, float | None]:
     """What an update's roll-outs earned and did, and what their credit looks like."""
-    used = np.concatenate([values.used.ravel() for values in credit if values.used is not None])
     live = [values for values in credit if values.live]
     mixed = [np.any(values.turn > 0, axis=1) & np.any(values.turn < 0, axis=1) for values in live]
     return {
@@ -18,9 +18,7 @@ def swept_figures(swept: Sequence[Swept], credit: Sequence[Advantages], a_max: f
         "flip_share": _mean([flipped(values.global_, values.turn).ravel() for values in live]),
         "mixed_share": _mean(mixed),
         "zero_spread_share": 1 - len(live) / len(credit),
-        "advantage_mean": float(used.mean()),
-        "advantage_std": float(used.std()),
-        "advantage_clipped_share": float((np.abs(used) >= a_max).mean()),
+        **advantage_figures([values.used for values in credit if values.used is not None], a_max),
     }
 
 

@@ -1,17 +1,17 @@
 """From judged trajectories to swept groups and their advantages; the sweep stage and RL share it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from turnwise import config
-from turnwise.credit import alpha_at, estimators
+from turnwise.credit import alpha_at, anchors, estimators, keywords
 from turnwise.episodes import Episode
 from turnwise.errors import UserError
 from turnwise.records import Evidence, Float, Group, Trajectory
-from turnwise.rewards import Reward, sweep
+from turnwise.rewards import Reward, sweep_batch
 from turnwise.tables import decision_columns
 
 
@@ -38,12 +38,17 @@ def sweep_groups(
     by_episode: dict[str, list[int]] = {}
     for i, trajectory in enumerate(trajectories):
         by_episode.setdefault(trajectory.episode, []).append(i)
+    groups = [(episodes[name], [evidence[i] for i in members]) for name, members in by_episode.items()]
     swept = []
-    for name, members in by_episode.items():
-        facts = tuple(evidence[i] for i in members)
-        group = sweep(reward, episodes[name], facts)
-        swept.append(Swept(episodes[name], tuple(trajectories[i] for i in members), facts, group))
+    for (episode, facts), group, members in zip(groups, sweep_batch(reward, groups), by_episode.values(), strict=True):
+        rolled = tuple(trajectories[i] for i in members)
+        anchored = replace(group, anchor=anchors([_tokens(one) for one in rolled]))
+        swept.append(Swept(episode, rolled, tuple(facts), anchored))
     return swept
+
+
+def _tokens(trajectory: Trajectory) -> list[tuple[int, ...]]:
+    return [action.tokens for action in trajectory.actions]
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,12 @@ def advantages(group: Group, credit: config.Credit, arm: config.Arm | None = Non
     statistics = credit.model_dump()
     rules = estimators()
     turn = rules["turnwise"](group, alpha=1.0, **statistics)
-    grpo = rules["grpo"](group, alpha=0.0, **statistics)
-    used = rules[arm.credit](group, alpha=alpha, **statistics).turn if arm else None
+    grpo = rules["grpo"](group, **statistics)
+    used = None
+    if arm:
+        settings = {**statistics, "alpha": alpha, "gamma": arm.gamma, "turn_weight": arm.turn_weight}
+        rule = rules[arm.credit]
+        used = rule(group, **{name: settings[name] for name in keywords(rule)}).turn
     return Advantages(grpo.turn[:, 0], turn.turn, used, bool(np.all(turn.live)))
 
 

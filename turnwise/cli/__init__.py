@@ -1,0 +1,50 @@
+"""The `turnwise` command: choose an experiment, ask its tables, rebuild its views.
+
+One module a command or group of commands. Heavy modules load inside the commands.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import turnwise
+from turnwise.cli.asking import sql
+from turnwise.cli.profiles import profile
+from turnwise.cli.rollout import rollout
+from turnwise.cli.settings import SETTINGS
+from turnwise.cli.views import report, track
+from turnwise.errors import UserError
+
+app = typer.Typer(
+    add_completion=False,
+    help="Turn-level credit for reinforcement learning of streaming-video models. Run it in the repository's root.",
+    **SETTINGS,
+)
+app.add_typer(profile, name="profile")
+for command in (rollout, sql, track, report):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line. A UserError becomes one message on standard error and exit status 2."""
+    try:
+        app()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(turnwise.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    del version

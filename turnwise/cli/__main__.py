@@ -1,0 +1,5 @@
+"""`python -m turnwise.cli` is the `turnwise` command."""
+
+from turnwise.cli import main
+
+main()

@@ -1,0 +1,131 @@
+"""`turnwise rollout`: watch a policy watch a clip."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.errors import UserError
+
+if TYPE_CHECKING:
+    from turnwise.config import Params
+    from turnwise.episodes import Episode
+    from turnwise.policy import HfSampler
+    from turnwise.records import Action
+
+
+def rollout(
+    model: Annotated[str, typer.Option(help="Directory or hub id of a Qwen2.5-VL or Qwen3-VL.", show_default=False)],
+    video: Annotated[Path, typer.Option(help="The clip.", show_default=False)],
+    query: Annotated[str, typer.Option(help="What the user says.", show_default=False)],
+    query_time: Annotated[float, typer.Option(min=0, help="When the user says it, in seconds.")] = 0.0,
+    grid: Annotated[float, typer.Option(min=0.01, max=3600, help="Seconds from one decision to the next.")] = 2.0,
+    frames_per_turn: Annotated[int, typer.Option(min=1, help="Frames shown at each decision, evenly apart.")] = 1,
+    temperature: Annotated[float, typer.Option(min=0, help="Of the sampling; 0 takes the likeliest token.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of the sampling.")] = 0,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=2, help="Token cap of an action.", show_default="rollout.max_action_tokens")
+    ] = None,
+) -> None:
+    """Stream a clip through a policy and print what it says, and when it waits, as it comes.
+
+    What the options leave open comes from `params.yaml`: protocol, pixels of a frame, type of the weights, device,
+    top-k and top-p. So choose the profile that the checkpoint was trained with.
+
+    Examples:
+
+    - `turnwise rollout --model runs/turnwise/0/model --video data/clips/dev/dev-0000.mp4 --grid 2
+      --query "Tell me about every new object that comes into view."`
+
+    - `turnwise rollout --model Qwen/Qwen2.5-VL-3B-Instruct --video match.mp4 --grid 4 --frames-per-turn 2
+      --query "Say when a goal is scored."` after `turnwise profile use qwen2.5-vl-3b`: as MMDuet2 watches
+    """
+    from turnwise.config import read_params
+
+    params = read_params()
+    episode = _episode(video, query, query_time, grid, frames_per_turn)
+    sampler = _sampler(params, model, video.parent, max_tokens or params.rollout.max_action_tokens)
+    _check_length(sampler, episode)
+    start, replies, queries = time.monotonic(), 0, episode.shown_queries()
+
+    def tell(turn: int, actions: "Sequence[Action | None]") -> None:
+        nonlocal replies
+        (action,) = actions
+        assert action is not None
+        replies += action.kind == "reply"
+        for said in queries[turn]:
+            print(f"{said.time:8.1f} s  > {said.text}")
+        print(f"{episode.grid.times[turn]:8.1f} s  {_told(action)}", flush=True)
+
+    settings = params.rollout
+    sampler.rollout(
+        [episode],
+        1,
+        temperature=temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        seed=seed,
+        on_turn=tell,
+    )
+    seconds = time.monotonic() - start
+    _note(f"{replies} replies in {episode.turns} decisions; {seconds / episode.turns:.2f} s a decision")
+
+
+def _episode(video: Path, query: str, query_time: float, grid: float, frames_per_turn: int) -> "Episode":
+    """The whole clip on the grid. Raises UserError for a bad clip, an empty query, or one that comes too late."""
+    from turnwise.benchmarks.items import grid_over
+    from turnwise.config import Stream
+    from turnwise.episodes import Episode, Query
+    from turnwise.videos import clip_duration
+
+    duration = clip_duration(video)
+    stream = Stream(frame_interval=grid / frames_per_turn, frames_per_turn=frames_per_turn)
+    times = grid_over(0.0, duration, duration, stream)
+    if query_time > times.times[-1]:
+        raise UserError(f"--query-time: {query_time:g} s is after the last decision, at {times.times[-1]:g} s")
+    if not query:
+        raise UserError("--query: is empty; say what the policy is to look for")
+    asked = (Query(text=query, time=query_time),)
+    return Episode(id=video.name, clip=video.name, task="rollout", grid=times, queries=asked, windows=())
+
+
+def _sampler(params: "Params", model: str, root: Path, max_tokens: int) -> "HfSampler":
+    _note(f"loading {model}")
+    import torch
+
+    from turnwise.policy import FrameStore, HfSampler, load_policy
+    from turnwise.protocols import protocol
+
+    torch.set_num_threads(params.runtime.threads)
+    spec = params.policy.model_copy(update={"model": model})
+    policy = load_policy(spec, protocol(params.protocol), None, params.runtime.device)
+    limit = policy.model.config.text_config.max_position_embeddings
+    return HfSampler(policy, FrameStore(root, policy), max_action_tokens=max_tokens, max_context=limit)
+
+
+def _check_length(sampler: "HfSampler", episode: "Episode") -> None:
+    """Refuse a clip that may take more tokens than the model has positions for."""
+    from turnwise.policy.conversation import Script
+
+    _note(f"reading {sum(map(len, episode.grid.frame_times))} frames of {episode.clip}")
+    sampler.frames.prefetch([episode])
+    tokens = Script(sampler.policy, sampler.frames, episode).longest(sampler.max_action_tokens)
+    if tokens > sampler.max_context:
+        raise UserError(
+            f"{episode.clip}: {episode.turns} decisions may take {tokens} tokens, the model has room for "
+            f"{sampler.max_context}; use a wider --grid, fewer --max-tokens, or lower policy.frame_pixels in params.yaml"
+        )
+
+
+def _told(action: "Action") -> str:
+    if action.kind == "silence":
+        return "·"
+    text = " ".join(action.text.split()) or "(malformed)"
+    return f"{text} …" if action.capped else text
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

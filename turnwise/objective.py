@@ -3,6 +3,7 @@
 Every aggregation is one weight a token, computed once over all rows of an optimizer step; the loss is a plain sum.
 So micro-batches (slices of rows, weights sliced along) add up to the same gradient whatever the split.
 
+Arguments are tensors, or numpy arrays of the same shapes; results are tensors.
 `mask` is true where a token was sampled; `turn_ids` is the 0-based turn of each token, anything where the mask is
 false. Positions outside the mask may hold NaN or infinity in every argument: they change neither loss nor gradient.
 """
@@ -11,9 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+Values = Tensor | np.ndarray
 Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "turn-mean", "turn-sum-norm"]
 Level = Literal["token", "turn", "sequence"]
 Divergence = Literal["k1", "k2", "k3"]
@@ -36,7 +39,7 @@ class Loss:
     """Scalar, tokens: advantage below 0 and ratio above dual_clip."""
 
 
-def token_weights(mask: Tensor, turn_ids: Tensor, mode: Aggregation) -> Tensor:
+def token_weights(mask: Values, turn_ids: Values, mode: Aggregation) -> Tensor:
     """Weight of each token [B, L], float64, 0 outside the mask; pass all rows of the optimizer step.
 
     With m the mask, n_i the tokens of row i, L_it those of its turn t, T_i its turns that have tokens, and S = B:
@@ -47,7 +50,7 @@ def token_weights(mask: Tensor, turn_ids: Tensor, mode: Aggregation) -> Tensor:
     bias of 1 / L_it goes. Rows without a token count in S, so the mean modes add up to 1 less their share.
     Raises KeyError for another mode.
     """
-    mask = mask.bool()
+    mask, turn_ids = torch.as_tensor(mask).bool(), torch.as_tensor(turn_ids)
     rows, tokens = mask.shape[0], mask.sum(1, keepdim=True).double()
     turn_tokens, turns = _turn_sums(mask.double(), mask, turn_ids)
     divisor = {
@@ -69,29 +72,30 @@ def _turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> tuple[Tensor, 
     return sums, turns
 
 
-def to_tokens(advantages: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
+def to_tokens(advantages: Values, mask: Values, turn_ids: Values) -> Tensor:
     """Give each token [B, L] the advantage of its turn, from advantages [B, T]; 0 outside the mask."""
-    mask = mask.bool()
+    advantages, mask, turn_ids = torch.as_tensor(advantages), torch.as_tensor(mask).bool(), torch.as_tensor(turn_ids)
     return torch.where(mask, advantages.gather(1, torch.where(mask, turn_ids, 0).long()), 0.0)
 
 
-def token_shaping(advantages: Tensor, shaping: Tensor, mask: Tensor, *, weight: float) -> Tensor:
+def token_shaping(advantages: Values, shaping: Values, mask: Values, *, weight: float) -> Tensor:
     """Advantages of tokens [B, L] plus `weight` times an additive per-token term [B, L]; 0 outside the mask.
 
     For rules that grade tokens within an action (ORSD, process rewards): it goes on top of any credit rule, after
     `to_tokens`, and is neither normalised nor clipped here.
     """
-    return torch.where(mask.bool(), advantages + weight * shaping, 0.0)
+    shaped = torch.as_tensor(advantages) + weight * torch.as_tensor(shaping)
+    return torch.where(torch.as_tensor(mask).bool(), shaped, 0.0)
 
 
-def log_ratio(logp: Tensor, old_logp: Tensor, mask: Tensor, turn_ids: Tensor, level: Level) -> Tensor:
+def log_ratio(logp: Values, old_logp: Values, mask: Values, turn_ids: Values, level: Level) -> Tensor:
     """Log of the probability ratio of each token [B, L], 0 outside the mask.
 
     `token`: logp - old_logp. `turn`, `sequence`: its mean over the token's turn or row, that is the log of the
     geometric mean ratio (GSPO, arXiv 2507.18071); every token of the span shares value and gradient.
     """
-    mask = mask.bool()
-    difference = torch.where(mask, logp - old_logp, 0.0)
+    mask, turn_ids = torch.as_tensor(mask).bool(), torch.as_tensor(turn_ids)
+    difference = torch.where(mask, torch.as_tensor(logp) - torch.as_tensor(old_logp), 0.0)
     if level == "token":
         return difference
     ids = turn_ids if level == "turn" else torch.zeros_like(turn_ids)
@@ -101,7 +105,7 @@ def log_ratio(logp: Tensor, old_logp: Tensor, mask: Tensor, turn_ids: Tensor, le
 
 
 def policy_loss(
-    log_ratio: Tensor, advantages: Tensor, weights: Tensor, *, clip_low: float, clip_high: float, dual_clip: float
+    log_ratio: Values, advantages: Values, weights: Values, *, clip_low: float, clip_high: float, dual_clip: float
 ) -> Loss:
     """PPO's clipped loss with a dual clip (arXiv 1707.06347, equation 7; arXiv 1912.09729), summed.
 
@@ -113,9 +117,10 @@ def policy_loss(
         log_ratio, advantages, weights: [B, L], or shapes that broadcast to it; tokens of weight 0 are ignored.
         clip_low: 0 to 1. clip_high: from 0. dual_clip: above 1; infinity turns it off. Bounds on the ratio (no unit).
     """
+    weights = torch.as_tensor(weights)
     live = weights != 0
-    x = torch.where(live, log_ratio, 0.0)
-    advantage = torch.where(live, advantages, 0.0)
+    x = torch.where(live, torch.as_tensor(log_ratio), 0.0)
+    advantage = torch.where(live, torch.as_tensor(advantages), 0.0)
     low = math.log1p(-clip_low) if clip_low < 1 else -math.inf
     high, dual = math.log1p(clip_high), math.log(dual_clip)
     negative = advantage < 0
@@ -128,11 +133,12 @@ def policy_loss(
     )
 
 
-def kl(logp: Tensor, ref_logp: Tensor, kind: Divergence, mask: Tensor | None = None) -> Tensor:
+def kl(logp: Values, ref_logp: Values, kind: Divergence, mask: Values | None = None) -> Tensor:
     """Estimate of KL(policy || reference) at each token [B, L] from one sample; 0 outside the mask, where one is given.
 
     With d = ref_logp - logp: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d (J. Schulman, "Approximating KL divergence").
     Raises KeyError for another kind.
     """
-    d = ref_logp - logp if mask is None else torch.where(mask.bool(), ref_logp - logp, 0.0)
+    d = torch.as_tensor(ref_logp) - torch.as_tensor(logp)
+    d = d if mask is None else torch.where(torch.as_tensor(mask).bool(), d, 0.0)
     return {"k1": lambda: -d, "k2": lambda: d.square() / 2, "k3": lambda: torch.expm1(d) - d}[kind]()

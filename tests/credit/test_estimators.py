@@ -184,11 +184,13 @@ def test_results_come_back_as_the_scores_came(rule):
     assert credit(SCORES.tolist()).turn.tolist() == exact.turn.tolist()
 
 
-def test_memory_stays_within_four_times_the_input():
-    scores = np.random.default_rng(0).normal(size=(2_000, 8, 65))
+@pytest.mark.parametrize("rule", sorted(estimators()))
+def test_memory_stays_within_four_times_the_input(rule):
+    scores = np.random.default_rng(0).normal(size=(5_000, 8, 129))
     scores[..., 0] = 0.0
+    anchor = np.zeros((5_000, 8, 128), np.int64)
     tracemalloc.start()
-    turnwise(Group(scores))
+    estimators()[rule](Group(scores, {"pauc": scores}, {"pauc": 1.0}, anchor))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert scores.nbytes + peak <= 4 * scores.nbytes

@@ -160,6 +160,18 @@ def test_gradients_of_the_clips_and_tokens_they_hold(ratio, advantage, slope, cl
     assert held == {name: 1 if name == clip else 0 for name in held}
 
 
+@given(batches(), st.sampled_from(MODES), st.sampled_from(LEVELS))
+@settings(deadline=None, max_examples=25)
+def test_numpy_arrays_give_the_same(batch, mode, level):
+    def loss(mask, turn_ids, logp, old, advantages):
+        ratio = log_ratio(logp, old, mask, turn_ids, level)
+        shaped = token_shaping(advantages, logp, mask, weight=0.5)
+        value = policy_loss(ratio, shaped, token_weights(mask, turn_ids, mode), **CLIPS).loss
+        return value + kl(logp, old, "k3", mask).sum() + to_tokens(shaped[:, :4], mask, turn_ids).sum()
+
+    assert torch.equal(loss(*batch), loss(*(part.numpy() for part in batch)))
+
+
 def test_turn_sum_norm_by_hand():
     # 10 tokens in 5 turns: 2 a turn. Rows have 2 and 3 turns, so a token of them weighs 1 / (2 rows · 2 · 2) and 1 / 12.
     mask, turn_ids = packed([[4, 1], [1, 1, 3]])

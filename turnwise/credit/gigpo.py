@@ -1,7 +1,7 @@
 """GiGPO: the trajectory's advantage plus that of the step among steps from the same state (arXiv 2505.10978, section 4)."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -37,8 +37,10 @@ def gigpo(
     """
     deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
     total = settled(deviation, group.scores) / divisor[..., None]
-    returns = settled(discounted(np.diff(group.scores, axis=-1), gamma), group.scores)
-    turn = turn_weight * _among_equals(returns, _states(group), eps, ddof)
+    turn = settled(discounted(np.diff(group.scores, axis=-1), gamma), group.scores)
+    returns, anchor = turn.reshape(live.size, -1), _anchor(group).reshape(live.size, -1)
+    for part in _chunks(returns):
+        returns[part] = turn_weight * _among_equals(returns[part], anchor[part], eps, ddof)
     turn += total[..., None]
     turn *= live[..., None, None]
     np.clip(turn, -a_max, a_max, out=turn)
@@ -60,35 +62,39 @@ def anchors(actions: Sequence[Sequence[Iterable[int]]]) -> Int:
     return np.array(rows, np.int64)
 
 
-def _states(group: Group) -> Int:
-    """A number for each distinct (group, anchor) [..., G, T], from 0."""
+def _anchor(group: Group) -> Int:
     shape = (*group.scores.shape[:-1], group.scores.shape[-1] - 1)
     if group.anchor is None or np.shape(group.anchor) != shape:
         found = "none" if group.anchor is None else f"shape {np.shape(group.anchor)}"
         raise ValueError(f"gigpo compares equal states: Group.anchor must be {shape}, got {found}")
-    flat = np.asarray(group.anchor).reshape(-1, shape[-2] * shape[-1])
-    owner = np.repeat(np.arange(len(flat)), flat.shape[1])
-    order = np.lexsort((flat.ravel(), owner))
-    ordered = flat.ravel()[order]
+    return np.asarray(group.anchor)
+
+
+def _chunks(returns: Float) -> Iterator[slice]:
+    """Slices of groups [N, G T] of about a million decisions: sorting them takes several times their memory."""
+    step = max(1, 1_000_000 // returns.shape[1])
+    return (slice(start, start + step) for start in range(0, len(returns), step))
+
+
+def _among_equals(values: Float, anchor: Int, eps: float, ddof: int) -> Float:
+    """(x - mean) / (sigma + eps) of each value [N, G T] among its group's with the same anchor; 0 where none differs."""
+    flat, state = values.ravel(), _states(anchor)
+    count = np.bincount(state)
+    deviation = flat - (np.bincount(state, flat) / count)[state]
+    sigma = np.sqrt(np.bincount(state, deviation**2) / np.maximum(count - ddof, 1))
+    largest = np.zeros(len(count))
+    np.maximum.at(largest, state, np.abs(flat))
+    alive: Bool = (count > 1) & (sigma > ROUNDING * np.maximum(1.0, largest))
+    return (deviation / np.where(alive, sigma + eps, np.inf)[state]).reshape(values.shape)
+
+
+def _states(anchor: Int) -> Int:
+    """A number from 0 for each distinct (group, anchor) of [N, G T], as [N G T]."""
+    owner = np.repeat(np.arange(len(anchor)), anchor.shape[1])
+    order = np.lexsort((anchor.ravel(), owner))
+    ordered = anchor.ravel()[order]
     first = np.ones(len(order), bool)
     first[1:] = (ordered[1:] != ordered[:-1]) | (owner[1:] != owner[:-1])
     states = np.empty(len(order), np.int64)
     states[order] = np.cumsum(first) - 1
-    return states.reshape(shape)
-
-
-def _among_equals(values: Float, states: Int, eps: float, ddof: int) -> Float:
-    """(x - mean) / (sigma + eps) of each value among those of the same state; 0 for a state with nothing to compare."""
-    flat, index = values.ravel(), states.ravel()
-    count = np.bincount(index)
-    deviation = flat - (np.bincount(index, flat) / count)[index]
-    sigma = np.sqrt(np.bincount(index, deviation**2) / np.maximum(count - ddof, 1))
-    alive: Bool = (count > 1) & (sigma > ROUNDING * np.maximum(1.0, _largest(np.abs(flat), index, len(count))))
-    divisor = np.where(alive, sigma + eps, np.inf)
-    return (deviation / divisor[index]).reshape(values.shape)
-
-
-def _largest(values: Float, index: Int, size: int) -> Float:
-    largest = np.zeros(size)
-    np.maximum.at(largest, index, values)
-    return largest
+    return states

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, register, settled, spread
+from turnwise.credit.base import Credit, ZeroSpread, equal, register, settled, spread
 from turnwise.records import Group
 
 
@@ -31,10 +31,11 @@ def mt_grpo(
     """
     deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
     total = settled(deviation, group.scores) / divisor[..., None]
-    increments = settled(np.diff(group.scores, axis=-1), group.scores)
-    by_turn, turn_divisor, _ = spread(np.moveaxis(increments, -2, -1), eps=eps, ddof=ddof, zero_spread="drop")
-    turn = np.moveaxis(by_turn, -1, -2)
-    turn *= turn_weight / turn_divisor[..., None, :]
+    turn = settled(np.diff(group.scores, axis=-1), group.scores)
+    flat = equal(np.moveaxis(turn, -2, -1))
+    turn -= turn.mean(-2, keepdims=True)
+    sigma = np.sqrt(np.einsum("...gt,...gt->...t", turn, turn) / (turn.shape[-2] - ddof))
+    turn *= (turn_weight / np.where(flat, np.inf, sigma + eps))[..., None, :]
     turn += total[..., None]
     turn *= live[..., None, None]
     np.clip(turn, -a_max, a_max, out=turn)

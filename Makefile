@@ -9,7 +9,7 @@ export PATH := $(BIN):$(PATH)
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export DO_NOT_TRACK := 1
 
-.PHONY: help setup ablation smoke up down test test-all check bench
+.PHONY: help setup ablation smoke up down test test-all check chaos bench docs real-clip real-vocabulary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ $(STAMP): requirements.lock pyproject.toml
 		&& $(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python -r requirements.lock \
 		|| $(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+# `dvc plots show` draws with it, so that it needs no network (.dvc/plots.html).
+	mkdir -p .cache
+	$(BIN)/python -c 'import vl_convert as v; print(v.javascript_bundle("window.vegaEmbed = vegaEmbed;"))' > .cache/vega.js
 	touch $@
 
 ablation: $(STAMP)  ## run the whole experiment through Prefect and print the table
@@ -49,5 +52,18 @@ check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+chaos: $(STAMP)  ## kill, fill, starve and feed junk to the real thing (tests/reliability), and print what was lost
+	$(BIN)/python -m pytest -m "" tests/reliability
+
 bench: $(STAMP)  ## measure speed (perf/)
 	$(BIN)/python -m perf.bench
+
+docs: $(STAMP)  ## build the documents as a site, in site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo site/index.html
+
+real-clip: $(STAMP)  ## fetch the natural clip that one test streams (58 MB, through pip)
+	$(BIN)/python scripts/real_clip.py
+
+real-vocabulary: $(STAMP)  ## fetch Qwen's whole vocabulary for one test (2.4 MB, through pip)
+	$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps -d .cache dashscope==2.0.2

@@ -18,6 +18,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture, as_completed
+from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -37,7 +38,7 @@ def full_ablation(arms: list[str] | None = None, seeds: list[int] | None = None,
         parallel: Stages that may run at the same time.
     """
     try:
-        with alone(), holding_stages():
+        with alone(str(flow_run.id)), holding_stages():
             return ablation(arms, seeds, parallel)
     except UserError as error:
         return Failed(message=str(error))
@@ -64,22 +65,30 @@ def ablation(arms: list[str] | None, seeds: list[int] | None, parallel: int) -> 
     if left:
         return Completed(message=f"{', '.join(held)} skipped: missing or not up to date are {', '.join(cells(left))}")
     publish(Path("reports"))
-    return Completed(message="every stage is up to date")
+    skipped = sum(ended(future).name == "Skipped" for future in futures.values())
+    return Completed(message=f"every stage is up to date: {len(selected) - skipped} ran, {skipped} were so before")
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Hold this folder's only place for a run; a run that dies gives it back. Raises UserError where it is taken.
+def alone(run: str) -> Iterator[None]:
+    """Hold this folder's only place for the run of that id; a run that dies gives it back.
+
+    Raises UserError where it is taken, naming the run that has it.
 
     Prefect's own limit would stay taken for ever where a run and its server are killed together.
     """
     path = Path(".prefect/flow.lock")
     path.parent.mkdir(exist_ok=True)
-    with path.open("a") as place:
+    with path.open("a+", encoding="utf-8") as place:
         try:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError("another run of this flow is at work in this folder; wait for it or cancel it") from None
+            place.seek(0)
+            raise UserError(
+                f"run {place.read().strip()} of this flow is at work in this folder; wait for it or cancel it"
+            ) from None
+        place.truncate(0)
+        print(run, file=place, flush=True)
         yield
 
 
@@ -135,4 +144,6 @@ def publish(reports: Path) -> None:
     with (reports / "ablation.csv").open(encoding="utf-8", newline="") as lines:
         create_table_artifact(list(csv.DictReader(lines)), key="ablation-table", description="Percent, 0 to 100.")
     table = json.loads((reports / "ablation.json").read_text(encoding="utf-8"))
-    create_markdown_artifact(ablation_markdown(table), key="ablation")
+    pages = [f"`{(reports / place).resolve()}`" for place in ("index.html", "cards/index.html")]
+    places = f"Report: {pages[0]}. Trajectories: {pages[1]}. Tables: `turnwise sql 'from ablation'`. Runs: `make up`."
+    create_markdown_artifact(f"{ablation_markdown(table)}\n{places}\n", key="ablation")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Completed
 
-from flows.leash import leashed, let_go
+from flows.leash import GRACE, leashed, let_go
 
 RUNNING: set["subprocess.Popen[str]"] = set()
 """Leashed processes of the stages now running, so that a flow that ends can let go of them."""
@@ -174,11 +175,21 @@ def progress_line(event: Mapping[str, Any]) -> str:
 
 @contextmanager
 def holding_stages() -> Iterator[None]:
-    """On leaving the block, however it is left, every stage that still runs is ended."""
+    """On leaving the block, however it is left, every stage that still runs is ended; so is a flow whose worker dies."""
     ENDING.clear()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     try:
         yield
     finally:
         ENDING.set()
         for process in list(RUNNING):
             let_go(process)
+
+
+def _end_with(starter: int) -> None:
+    """Ask this process to end, as Prefect's own cancelling does, once the process that started it is gone; then make it."""
+    while not ENDING.wait(1.0):
+        if os.getppid() != starter:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(2 * GRACE)
+            os._exit(143)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from perf.core import crediting, sweeping
+from perf.policy import engine
 from tasks.models import policy_of, sampler_of
 from tasks.sft import texts_of
 from turnwise.config import Params, compose, validate
@@ -43,6 +44,7 @@ def main() -> None:
         print(f"\ndata: {seconds:.1f} s for {clips} clips, rendered and checked ({clips / seconds:.1f} a second)")
         supervised(params, root)
         update(params, root)
+    engine()
     sweeping()
     crediting()
 

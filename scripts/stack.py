@@ -4,6 +4,7 @@ Everything listens on 127.0.0.1 and keeps its state, logs and process ids in .pr
 TURNWISE_PORT moves the Prefect server, TURNWISE_MLFLOW_PORT the MLflow UI.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -29,6 +30,8 @@ POOL = "turnwise-local"
 PORT = os.environ.get("TURNWISE_PORT", "4200")
 MLFLOW_PORT = os.environ.get("TURNWISE_MLFLOW_PORT", "5000")
 API = f"http://127.0.0.1:{PORT}/api"
+ARMS = "#/experiments/1/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey=arms"
+"""Where MLflow's UI shows the arms side by side; by itself it opens on a page for traces."""
 BIN = Path(sys.executable).parent
 ENV = {
     **os.environ,
@@ -74,13 +77,15 @@ def ablation() -> None:
         read_params()
     except UserError as error:
         sys.exit(f"error: {error}")
-    with server():
+    with server(), answering():
         deploy()
+        bury_the_dead(wait=0)
         run = start_run()
         if alive("worker"):
             watch(run)
         else:
-            subprocess.run(prefect(*SERVICES["worker"][2:], "--run-once"), env=ENV, check=False)
+            work()
+            bury_the_dead(wait=30)
         state = get(f"/flow_runs/{run}")["state"]
     if state["type"] != "COMPLETED":
         sys.exit(f"\nablation: {state['name']}: {state['message']}\nRun it again to go on from what is finished.")
@@ -94,8 +99,8 @@ def show(message: str) -> None:
     print(f"\nablation: Completed: {message}\n")
     print(ablation_text(json.loads(Path("reports/ablation.json").read_text(encoding="utf-8"))))
     print("report:        reports/index.html")
-    print('tables:        turnwise.duckdb (turnwise sql "select arm, avg(flipped::int) from decisions group by arm")')
-    print(f"MLflow UI:     make up, then http://127.0.0.1:{MLFLOW_PORT}; or {' '.join(SERVICES['mlflow'])}")
+    print('tables:        turnwise.duckdb (turnwise sql "from ablation")')
+    print(f"MLflow UI:     make up (or {' '.join(SERVICES['mlflow'])}), then http://127.0.0.1:{MLFLOW_PORT}/{ARMS}")
 
 
 def smoke() -> None:
@@ -111,7 +116,9 @@ def smoke() -> None:
             status = subprocess.run(command, cwd=scratch, env=env, check=False).returncode
             if status:
                 sys.exit(status)
-    print("smoke: passed; the scratch copy, with its report and tables, is removed")
+    print(
+        "smoke: passed. A policy of one update has learnt nothing: the numbers mean nothing. The scratch copy is removed."
+    )
 
 
 def copy_tree(target: Path) -> None:
@@ -135,7 +142,7 @@ def up() -> None:
     for name in ("worker", "mlflow"):
         if not alive(name):
             start(name)
-    print(f"Prefect: http://127.0.0.1:{PORT}   MLflow: http://127.0.0.1:{MLFLOW_PORT}   (make down stops them)")
+    print(f"Prefect: http://127.0.0.1:{PORT}   (make down stops both)\nMLflow:  http://127.0.0.1:{MLFLOW_PORT}/{ARMS}")
     elsewhere = f"PREFECT_API_URL={API} " if PORT != "4200" else ""
     print(f"run:     {elsewhere}.venv/bin/prefect deployment run turnwise/full-ablation")
 
@@ -199,6 +206,45 @@ def start_run() -> str:
     return found[1]
 
 
+def work() -> None:
+    """A worker for one run. It ends with the server, and its run with it: that could report nothing any more."""
+    with subprocess.Popen(prefect(*SERVICES["worker"][2:], "--run-once"), env=ENV) as worker:
+        try:
+            while worker.poll() is None and alive("server"):
+                time.sleep(0.5)
+        finally:
+            worker.kill()
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Say plainly where the server dies under the block."""
+    try:
+        yield
+    except urllib.error.URLError as error:
+        sys.exit(f"\nerror: the Prefect server is gone ({error.reason}). Run it again to go on from what is finished.")
+
+
+def bury_the_dead(wait: int) -> None:
+    """Say of runs whose process, or whose server, was killed that they crashed: nobody else is left to say so.
+
+    A run at work is left alone; it has `wait` seconds to end.
+    """
+    HOME.mkdir(exist_ok=True)
+    with (HOME / "flow.lock").open("a") as place:
+        for _ in range(2 * wait + 1):
+            with suppress(BlockingIOError):
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.5)
+        else:
+            return  # one is at work
+        unfinished = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "CANCELLING"]}}}}
+        crashed = {"type": "CRASHED", "name": "Crashed", "message": "its process died without a word"}
+        for run in post("/flow_runs/filter", unfinished):
+            post(f"/flow_runs/{run['id']}/set_state", {"state": crashed, "force": True})
+
+
 def watch(run: str) -> None:
     """Wait for a run that a worker of `up` executes, showing the worker's log."""
     tail = subprocess.Popen(["tail", "-n", "0", "-F", str(HOME / "worker.log")], stderr=subprocess.DEVNULL)
@@ -217,6 +263,14 @@ def prefect(*words: str) -> list[str]:
 def get(path: str) -> Any:
     """What the API answers."""
     with urllib.request.urlopen(API + path, timeout=10) as answer:
+        return json.load(answer)
+
+
+def post(path: str, body: Any) -> Any:
+    """What the API answers to a body."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(API + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)
 
 

@@ -7,17 +7,23 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import turnwise
 from turnwise import config
-from turnwise.errors import UserError
+from turnwise.errors import UserError, out_of_memory
+from turnwise.files import fingerprint
 
 
 def run(main: Callable[..., None]) -> None:
-    """Call a stage's `main` with the command line's words; a UserError becomes one line and exit status 2."""
+    """Call a stage's `main` with the command line's words; a UserError becomes one line and exit status 2.
+
+    So does what the machine lacks (disk, memory, a right to write), with exit status 1: another try may do better.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         words = inspect.signature(main).bind(*sys.argv[1:])
@@ -26,14 +32,26 @@ def run(main: Callable[..., None]) -> None:
         sys.exit(_say(f"usage: python -m tasks.{Path(sys.argv[0]).stem} {usage}", 2))
     try:
         main(*words.args)
-    except OSError as error:
-        sys.exit(
-            _say(f"error: {error.filename or 'file system'}: {error.strerror or error}; nothing is half-written", 1)
-        )
     except UserError as error:
         sys.exit(_say(f"error: {error}", 2))
     except KeyboardInterrupt:
         sys.exit(_say("interrupted; outputs are whole or absent, run the stage again to go on", 130))
+    except Exception as error:
+        lack = _lack(error)
+        if lack is None:
+            raise
+        sys.exit(_say(f"error: {lack}; outputs are whole or absent, run the stage again to go on", 1))
+
+
+def _lack(error: Exception) -> str | None:
+    """What the machine lacked, as far as an exception says so; safetensors words it as text alone."""
+    if out_of_memory(error):
+        return (
+            "out of memory: lower rl.micro_batch, rollout.group_size or evaluate.batch, or run fewer stages at a time"
+        )
+    if isinstance(error, OSError):
+        return f"{error.filename or 'file system'}: {error.strerror or error}"
+    return str(error).splitlines()[0] if "(os error " in str(error) else None
 
 
 def _say(message: str, status: int) -> int:
@@ -46,6 +64,17 @@ def seed_of(word: str, params: config.Params) -> int:
     if word not in map(str, params.seeds):
         raise UserError(f"params.yaml: seeds: {word!r} is not one of {list(params.seeds)}")
     return int(word)
+
+
+def identity(values: dict[str, Any], code: Iterable[str], *paths: Path) -> str:
+    """What unfinished work in state/ belongs to: values, the bytes of files and folders, code, and the libraries under it.
+
+    `code` holds patterns of modules below `turnwise`, such as `policy/*`.
+    """
+    libraries = {library: version(library) for library in ("torch", "transformers", "accelerate", "numpy")}
+    package = Path(turnwise.__file__).parent
+    modules = sorted(file for pattern in code for file in package.glob(f"{pattern}.py"))
+    return fingerprint({**values, "libraries": libraries}, *paths, *modules)
 
 
 @contextmanager

@@ -4,8 +4,10 @@ from pathlib import Path
 
 from tasks.common import run, seed_of, timed
 from turnwise.config import read_params
-from turnwise.episodes import read_episodes
-from turnwise.judging import VerdictCache, build_judge, collect_evidence
+from turnwise.episodes import cut, read_episodes
+from turnwise.judging import build_judge, collect_evidence, open_verdicts
+from turnwise.records import turns_taken
+from turnwise.rewards import build_reward
 from turnwise.tables import evidence_columns, read_table, trajectories_from, write_table
 
 
@@ -13,12 +15,13 @@ def main(word: str) -> None:
     """Write runs/sft/<seed>/evidence.parquet."""
     params = read_params()
     folder = Path(f"runs/sft/{seed_of(word, params)}")
-    episodes = {episode.id: episode for episode in read_episodes("data/rl.jsonl")}
     with timed("judge", word):
         trajectories = [t for _, t in trajectories_from(read_table("trajectories", folder / "trajectories.parquet"))]
+        episodes = cut(read_episodes("data/rl.jsonl"), turns_taken(trajectories))
         spec = params.judge.train
-        verdicts = VerdictCache("state/verdicts.sqlite")
-        evidence = collect_evidence(build_judge(spec), verdicts, spec.levels, episodes, trajectories)
+        reward = build_reward(params.reward, spec.levels)
+        judge, verdicts = build_judge(spec, params.judge), open_verdicts(params.judge)
+        evidence = collect_evidence(judge, verdicts, spec.levels, episodes, trajectories, reward.asks)
         write_table("evidence", evidence_columns(1, evidence), folder / "evidence.parquet")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from turnwise import config
-from turnwise.policy import FrameStore, HfSampler, Loaded, load_policy
+from turnwise.policy import FrameStore, HfSampler, Loaded, Sampler, VllmSampler, load_policy
 from turnwise.protocols import protocol
 
 
@@ -15,7 +15,10 @@ def policy_of(params: config.Params, folder: Path | None) -> Loaded:
     return load_policy(params.policy, protocol(params.protocol), folder, params.runtime.device)
 
 
-def sampler_of(params: config.Params, policy: Loaded, frames: FrameStore) -> HfSampler:
-    """The sampler with the experiment's caps."""
+def sampler_of(params: config.Params, policy: Loaded, frames: FrameStore) -> Sampler:
+    """The experiment's sampler, with its caps."""
     settings = params.rollout
-    return HfSampler(policy, frames, max_action_tokens=settings.max_action_tokens, max_context=settings.max_context)
+    caps = {"max_action_tokens": settings.max_action_tokens, "max_context": settings.max_context}
+    if settings.engine == "vllm":
+        return VllmSampler(policy, frames, **caps)
+    return HfSampler(policy, frames, **caps)

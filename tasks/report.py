@@ -13,7 +13,7 @@ def main() -> None:
     params = read_params()
     with timed("report", "report"):
         cells = [(arm, seed) for arm in ("sft", *params.arms) for seed in params.seeds]
-        build_catalogue(Path("turnwise.duckdb"), Path(), cells)
+        build_catalogue(Path("turnwise.duckdb"), Path(), cells, params.reward.weights)
         report(Path(), params, Path("reports"))
 
 

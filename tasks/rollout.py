@@ -9,7 +9,7 @@ from turnwise.episodes import read_episodes
 from turnwise.policy import FrameStore
 from turnwise.progress import Bar
 from turnwise.tables import trajectory_columns, write_table
-from turnwise.training.epoch import epoch_order, rollout_seed
+from turnwise.training.epoch import epoch_order, rollout_seed, shortened
 
 
 def main(word: str) -> None:
@@ -17,7 +17,8 @@ def main(word: str) -> None:
     params = read_params()
     seed = seed_of(word, params)
     settings = params.rollout
-    episodes = epoch_order(read_episodes("data/rl.jsonl"), seed)[: settings.groups]
+    first = epoch_order(read_episodes("data/rl.jsonl"), seed)[: settings.groups]
+    episodes = [shortened(episode, params.rl, seed, 1) for episode in first]
     with timed("rollout", word), Bar(f"rollout {seed}", max(e.turns for e in episodes)) as bar:
         policy = policy_of(params, Path(f"runs/sft/{seed}/model"))
         sampler = sampler_of(params, policy, FrameStore(Path("data"), policy))

@@ -7,11 +7,13 @@ import numpy as np
 
 from tasks.common import run, seed_of, timed
 from turnwise.config import read_params
-from turnwise.episodes import read_episodes
+from turnwise.episodes import cut, read_episodes
+from turnwise.errors import UserError
 from turnwise.progress import emit
+from turnwise.records import turns_taken
 from turnwise.rewards import build_reward
 from turnwise.tables import concat, evidence_from, read_table, trajectories_from, write_table
-from turnwise.training.sweeping import Swept, advantages, decisions, sweep_groups
+from turnwise.training.sweeping import Swept, advantages, complete, decisions, sweep_groups
 
 MOST_DEAD = 0.3
 """Share of groups without reward spread from which on a warning is due."""
@@ -21,12 +23,16 @@ def main(word: str) -> None:
     """Write runs/sft/<seed>/decisions.parquet."""
     params = read_params()
     folder = Path(f"runs/sft/{seed_of(word, params)}")
-    episodes = {episode.id: episode for episode in read_episodes("data/rl.jsonl")}
     with timed("sweep", word):
         trajectories = [t for _, t in trajectories_from(read_table("trajectories", folder / "trajectories.parquet"))]
         evidence = [e for _, e in evidence_from(read_table("evidence", folder / "evidence.parquet"))]
+        episodes = cut(read_episodes("data/rl.jsonl"), turns_taken(trajectories))
         reward = build_reward(params.reward, params.judge.train.levels)
-        swept = sweep_groups(reward, episodes, trajectories, evidence)
+        left = complete(params.judge.abstain, trajectories, evidence)
+        if not left[0]:
+            raise UserError("params.yaml: judge.abstain: drop_trajectory left no group; see to the judge, judge again")
+        swept = sweep_groups(reward, episodes, *left)
+        emit("abstentions", trajectories=len(trajectories), dropped=len(trajectories) - len(left[0]))
         credit = [advantages(one.group, params.credit) for one in swept]
         warn(swept, [values.live for values in credit])
         columns = concat(decisions(1, one, values) for one, values in zip(swept, credit, strict=True))

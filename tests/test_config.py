@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -22,10 +23,10 @@ def test_the_default_profile_is_complete_and_names_the_four_arms(tmp_path):
 def test_every_field_has_a_description():
     def undescribed(model, path=""):
         for name, field in model.model_fields.items():
-            inner = getattr(field.annotation, "model_fields", None)
-            if inner:
-                yield from undescribed(field.annotation, f"{path}{name}.")
-            elif not field.description:
+            sections = [one for one in (field.annotation, *get_args(field.annotation)) if hasattr(one, "model_fields")]
+            for section in sections:
+                yield from undescribed(section, f"{path}{name}.")
+            if not sections and not field.description:
                 yield path + name
 
     assert list(undescribed(Params)) == []
@@ -43,7 +44,7 @@ def test_every_field_has_a_description():
         ({"judge": {"train": {"level": 5}}}, r"judge\.train\.level: Extra inputs .* known are kind, levels"),
         ({"rl": {"updates": "3"}}, r"rl\.updates: .*integer"),
         ({"seeds": [True]}, r"seeds\.0: .*integer"),
-        ({"protocol": "noreply"}, "protocol: 'noreply' is unknown; choose one of no_reply"),
+        ({"protocol": "noreply"}, "protocol: 'noreply' is unknown; choose one of eos, no_reply,"),
         ({"policy": {"heads": 7}}, "hidden: 128 must be a multiple"),
         ({"rl": {"updates": "many"}}, r"rl\.updates: .*integer"),
         (
@@ -58,6 +59,21 @@ def test_every_field_has_a_description():
         ({"data": {"min_turns": 30}}, "data.min_turns: must not be above"),
         ({"judge": {"eval": {"levels": 5}}}, r"judge\.eval\.levels: must be 3"),
         ({"rollout": {"groups": 1}}, "rollout.groups: must be at least"),
+        ({"reward": {"tau": 1}}, r"reward\.mmduet2\.tau: Extra inputs .* known are name, variant, pauc"),
+        ({"reward": {"name": "x"}}, "reward: Input tag 'x' .* 'mmduet2', 'thinkstream', 'streampro'"),
+        (
+            {
+                "reward": {
+                    "name": "streampro",
+                    "format": 0.1,
+                    "turn": 0.5,
+                    "rubric": 0.4,
+                    "reach": 8.0,
+                    "judged": "trajectory",
+                }
+            },
+            r"reward\.judged: a rubric of the whole trajectory pays a reply for what comes later",
+        ),
     ],
 )
 def test_a_fault_in_params_names_file_field_and_reason(tmp_path, change, reason):
@@ -94,6 +110,13 @@ def test_later_profiles_win_and_arms_are_replaced_whole(tmp_path):
         compose(["three"], tmp_path)
 
 
+def test_a_reward_of_another_name_replaces_the_section_and_others_are_merged():
+    change = {"reward": {"omega": 0.25}}
+    assert validate(merge(compose([]), change), "x").reward.weights["pauc"] == 3.0
+    other = validate(compose(["thinkstream", "smoke"]), "x").reward
+    assert (other.name, list(other.weights)) == ("thinkstream", ["format", "time", "correctness"])
+
+
 def test_an_unknown_arm_lists_the_arms():
     with pytest.raises(UserError, match="there is no arm 'x'; the arms are grpo, turn_mean, credit, turnwise"):
         validate(compose([]), "x").arm("x")
@@ -101,6 +124,14 @@ def test_an_unknown_arm_lists_the_arms():
 
 def test_every_profile_composes():
     names = [path.stem for path in Path("profiles").glob("*.yaml")]
-    assert {"embedded", "smoke", "smoke-qwen3", "alpha-sweep", "qwen2.5-vl-3b", "qwen3-vl-4b"} == set(names)
+    embedded = {"embedded", "smoke", "smoke-qwen3", "alpha-sweep", "thinkstream", "streampro", "eos"}
+    assert {*embedded, "qwen2.5-vl-3b", "qwen3-vl-4b"} == set(names)
     for name in names:
         validate(compose([name]), name)
+
+
+def test_a_misspelt_key_is_named_before_the_one_that_it_should_have_been(tmp_path):
+    values = compose([])
+    values["rl"]["updats"] = values["rl"].pop("updates")
+    with pytest.raises(UserError, match=r"rl\.updats: Extra inputs .*\(and 1 more\); known are updates,"):
+        read_params(write(tmp_path / "params.yaml", values))

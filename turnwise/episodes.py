@@ -4,12 +4,13 @@ All times are seconds from the start of the clip. A turn t = 1..T shows its fram
 decision time; the last frame shown is the one at the decision time, so an action never knows the future.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from turnwise.errors import UserError
 from turnwise.files import write_jsonl
@@ -114,6 +115,12 @@ class Episode(_Frozen):
         """T, the number of decisions."""
         return self.grid.turns
 
+    def until(self, turns: int) -> "Episode":
+        """The episode with its first `turns` decisions alone; all windows stay. Itself where it has no more."""
+        if turns >= self.turns:
+            return self
+        return self.model_copy(update={"grid": self.grid.model_copy(update={"turns": turns})})
+
     def shown_queries(self) -> tuple[tuple[Query, ...], ...]:
         """Queries of each shown turn [H + T], the history's first: those said in (previous turn's time, its time]."""
         times = (float("-inf"), *(past.time for past in self.history), *self.grid.times)
@@ -132,10 +139,15 @@ class Episode(_Frozen):
 
 def describe(error: ValidationError) -> str:
     """The first fault of a pydantic error as `field: reason`, with the number of further ones."""
-    faults = error.errors()
+    faults = faults_of(error)
     field = ".".join(str(part) for part in faults[0]["loc"]) or "record"
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"{field}: {faults[0]['msg'].removeprefix('Value error, ')}{more}"
+
+
+def faults_of(error: ValidationError) -> list[ErrorDetails]:
+    """The faults, unknown keys first: a misspelt key is also one that is missing under its right name."""
+    return sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
 
 
 class Demonstration(_Frozen):
@@ -143,11 +155,14 @@ class Demonstration(_Frozen):
 
     episode: Episode
     actions: tuple[str | None, ...]
+    thoughts: tuple[str, ...] = Field(default=(), exclude_if=lambda thoughts: not thoughts)
+    """What is thought before each action, for protocols that have thoughts; none: empty ones."""
 
     @model_validator(mode="after")
     def _one_a_turn(self) -> "Demonstration":
-        if len(self.actions) != self.episode.turns:
-            raise ValueError(f"actions: {len(self.actions)} for {self.episode.turns} turns; give one a turn")
+        for name, given in (("actions", len(self.actions)), ("thoughts", len(self.thoughts) or self.episode.turns)):
+            if given != self.episode.turns:
+                raise ValueError(f"{name}: {given} for {self.episode.turns} turns; give one a turn")
         return self
 
 
@@ -182,6 +197,11 @@ def read_episodes(path: str | Path) -> list[Episode]:
 def read_demonstrations(path: str | Path) -> list[Demonstration]:
     """Read demonstrations from JSON Lines. Raises UserError naming file, line and field; episode ids must be unique."""
     return _read(path, Demonstration, lambda demonstration: demonstration.episode.id)
+
+
+def cut(episodes: Iterable[Episode], turns: Mapping[str, int]) -> dict[str, Episode]:
+    """The episodes by id, each with as many decisions as `turns` says (all where it does not): what was rolled out."""
+    return {episode.id: episode.until(turns.get(episode.id, episode.turns)) for episode in episodes}
 
 
 def write_records(path: str | Path, records: Iterable[Episode | Demonstration]) -> None:

@@ -9,6 +9,7 @@ false. Positions outside the mask may hold NaN or infinity in every argument: th
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,19 +49,19 @@ def token_weights(mask: Values, turn_ids: Values, mode: Aggregation) -> Tensor:
     m / (T_i S M) with M = sum(n) / sum(T), the tokens of a mean turn of the batch: turns are averaged, but no weight
     depends on the sampled length of its own action more than through M, so the size of the gradient stays and the
     bias of 1 / L_it goes. Rows without a token count in S, so the mean modes add up to 1 less their share.
-    Raises KeyError for another mode.
+    Raises ValueError for another mode.
     """
     mask, turn_ids = torch.as_tensor(mask).bool(), torch.as_tensor(turn_ids)
     rows, tokens = mask.shape[0], mask.sum(1, keepdim=True).double()
     turn_tokens, turns = _turn_sums(mask.double(), mask, turn_ids)
-    divisor = {
+    divisors = {
         "token-mean": tokens.sum(),
         "seq-mean-token-mean": tokens * rows,
         "seq-mean-token-sum": torch.full_like(tokens, rows),
         "turn-mean": turn_tokens * turns * rows,
         "turn-sum-norm": turns * rows * (tokens.sum() / turns.sum().clamp(min=1)),
-    }[mode]
-    return torch.where(mask, 1.0 / divisor, 0.0)
+    }
+    return torch.where(mask, 1.0 / divisors[_known(mode, divisors)], 0.0)
 
 
 def _turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -137,8 +138,15 @@ def kl(logp: Values, ref_logp: Values, kind: Divergence, mask: Values | None = N
     """Estimate of KL(policy || reference) at each token [B, L] from one sample; 0 outside the mask, where one is given.
 
     With d = ref_logp - logp: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d (J. Schulman, "Approximating KL divergence").
-    Raises KeyError for another kind.
+    Raises ValueError for another kind.
     """
     d = torch.as_tensor(ref_logp) - torch.as_tensor(logp)
     d = d if mask is None else torch.where(torch.as_tensor(mask).bool(), d, 0.0)
-    return {"k1": lambda: -d, "k2": lambda: d.square() / 2, "k3": lambda: torch.expm1(d) - d}[kind]()
+    kinds = {"k1": lambda: -d, "k2": lambda: d.square() / 2, "k3": lambda: torch.expm1(d) - d}
+    return kinds[_known(kind, kinds)]()
+
+
+def _known(name: str, choices: Iterable[str]) -> str:
+    if name not in choices:
+        raise ValueError(f"{name!r} is not one of {', '.join(choices)}")
+    return name

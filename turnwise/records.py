@@ -3,6 +3,7 @@
 Shape letters: G trajectories of a group, T turns, W windows, K tokens of an action.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,9 +25,12 @@ class Action:
     logprobs: tuple[float, ...]
     """[K], natural log, when sampled: after temperature and bans, before top-k and top-p."""
     text: str
+    """What a reply says, without tags and thought; of a wait or a malformed action, all of it."""
     kind: Kind
     capped: bool
     """Cut at the token cap: the turn's closing tokens were added, not sampled, and are not trained."""
+    thought_tokens: int = 0
+    """How many of the tokens are the thought before what is said; 0 where the protocol has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,25 @@ class Trajectory:
     index: int
     """i, the place in its group: 0..G-1."""
     actions: tuple[Action, ...]
+
+
+def turns_taken(trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """T of each episode by its id."""
+    return {trajectory.episode: len(trajectory.actions) for trajectory in trajectories}
+
+
+CHECKPOINTS = 3
+"""Things that a rubric checks of a dialogue, each met or not."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What a reward has judged beside the facts that every evidence holds."""
+
+    answers: Bool | None = None
+    """[T, W] which windows the reply of a turn is judged against, inside them or not."""
+    rubric: bool = False
+    """Whether a rubric judges the dialogue up to each reply."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +85,14 @@ class Evidence:
     """[T] longest common prefix, in characters, with any earlier reply (history included); 0 when silent."""
     abstained: Bool
     """[T] at least one verdict at this turn is missing."""
+    answers: Float | None = None
+    """[T, W] judged level of the reply at t for each window that the reward asked for (`Asks`), exact duplicates too; NaN:
+    not asked, silent, malformed, or abstained. None: the reward asked for nothing."""
+    rubric: Float | None = None
+    """[T] of `CHECKPOINTS`, how many the dialogue up to turn t meets, judged by itself at each reply: 0 before any verdict,
+    then the latest one. None: the reward asked for no rubric."""
+    thought_tokens: Int | None = None
+    """[T] tokens of the thought before the action."""
 
     @property
     def turns(self) -> int:

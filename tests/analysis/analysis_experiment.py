@@ -8,10 +8,13 @@ import pyarrow as pa
 from turnwise.config import Params, read_yaml, validate
 from turnwise.episodes import Episode, Grid, Query, Window, write_records
 from turnwise.files import write_json, write_jsonl
-from turnwise.tables import SCHEMAS, write_table
+from turnwise.tables import build_catalogue, schema_of, write_table
 from turnwise.videos import write_clip
 
 PROFILE = Path(__file__).parents[2] / "profiles" / "embedded.yaml"
+HOSTILE = '</script></svg><script>document.title = "broken"</script><img src=x onerror="document.title = 1">'
+"""A reply that is markup."""
+TERMS = ("pauc", "repetition", "outside", "prefix")
 PAUC = {"sft": 40.0, "grpo": 55.0, "turn_mean": 57.0, "credit": 58.5, "turnwise": 61.0}
 
 
@@ -22,7 +25,8 @@ def table_of(name: str, rows: list[dict], path: Path) -> None:
     def default(field):
         return None if field.nullable else next((z for is_kind, z in zero.items() if is_kind(field.type)), 0)
 
-    write_table(name, {f.name: [row.get(f.name, default(f)) for row in rows] for f in SCHEMAS[name]}, path)
+    schema = schema_of(name, TERMS)
+    write_table(name, {f.name: [row.get(f.name, default(f)) for row in rows] for f in schema}, path)
 
 
 def params_with(**changes) -> Params:
@@ -71,9 +75,25 @@ def decisions_of(episodes: list[Episode], seed: int, updates: int, group: int, s
     return rows
 
 
+def evidence_of(episodes: list[Episode], decisions: list[dict]) -> list[dict]:
+    """What a judge would have left for those decisions: the highest level in a window, 1 where it repeats."""
+    by_id, rows = {ep.id: ep for ep in episodes}, []
+    for row in decisions:
+        ep = by_id[row["episode"]]
+        inside = ep.windows_at(row["time"]) if row["kind"] == "reply" else ()
+        level = 1.0 if row["repeat"] else 4.0
+        levels = [level if place in inside else None for place in range(len(ep.windows))]
+        key = {name: row[name] for name in ("update", "episode", "trajectory", "turn", "kind", "outside")}
+        repeat = None if row["repeat"] is None else float(row["repeat"])
+        rows.append({**key, "levels": levels, "repeat": repeat})
+    return rows
+
+
 def metrics_of(arm: str, seed: int) -> dict:
     rng = np.random.default_rng([seed, len(arm)])
-    pauc, repetition, f1, bench = np.array([PAUC[arm], 8.0, PAUC[arm] - 10, 50.0]) + rng.normal(0, 2, 4)
+    pauc, repetition, f1, bench = np.array([(level := PAUC.get(arm, 50.0)), 8.0, level - 10, 50.0]) + rng.normal(
+        0, 2, 4
+    )
     counts = {"scored": 70, "expected": 72, "unit": "items", "repetition_of": 5 + seed}
     return {
         "pauc": pauc, "repetition": repetition, "timing_f1": f1, "streamingbench": bench,
@@ -89,8 +109,9 @@ def metrics_of(arm: str, seed: int) -> dict:
 def updates_of(arm: str, seed: int, updates: int) -> list[dict]:
     rng, rows = np.random.default_rng([seed, len(arm)]), []
     for u in range(1, updates + 1):
-        rise = (PAUC[arm] - 40) / 20 * (1 - np.exp(-3 * u / updates))
+        rise = (PAUC.get(arm, 50.0) - 40) / 20 * (1 - np.exp(-3 * u / updates))
         shares = {"reply_rate": 0.2 + 0.1 * rise, "repeat_share": 0.3 - 0.1 * rise, "flip_share": 0.2}
+        shares["warnings"] = "silence" if (arm, seed, u) == ("grpo", 1, 2) else None
         row = {"update": u, "alpha": 1.0, "reward": 0.4 + rise + rng.normal(0, 0.05), **shares}
         if u % max(1, updates // 4) == 0:
             row |= {"dev_reward": 0.5 + rise + rng.normal(0, 0.05), "dev_pauc": 0.4 + rise / 3}
@@ -101,7 +122,7 @@ def updates_of(arm: str, seed: int, updates: int) -> list[dict]:
 def write_experiment(
     root: Path, params: Params, *, updates: int = 4, group: int = 4, said: str = "a dark striped disc"
 ) -> None:
-    """Data, all cells and the timings of a finished experiment below `root`."""
+    """Data, all cells, the catalogue and the timings of a finished experiment below `root`."""
     episodes = [episode(number) for number in range(2)]
     write_records(root / "data" / "rl.jsonl", episodes)
     for ep in episodes:
@@ -111,7 +132,9 @@ def write_experiment(
     for arm in ("sft", *params.arms):
         for seed in params.seeds:
             cell = root / "runs" / arm / str(seed)
-            table_of("decisions", decisions_of(episodes, seed, updates, group, said), cell / "decisions.parquet")
+            decisions = decisions_of(episodes, seed, updates, group, said)
+            table_of("decisions", decisions, cell / "decisions.parquet")
+            table_of("evidence", evidence_of(episodes, decisions), cell / "evidence.parquet")
             write_json(cell / "eval" / "metrics.json", metrics_of(arm, seed))
             if arm != "sft":
                 table_of("updates", updates_of(arm, seed, updates), cell / "updates.parquet")
@@ -120,3 +143,5 @@ def write_experiment(
                 lines += [{"seconds": 7.0, "peak_mb": 800.0, "pid": 1}]
                 path = root / "timings" / "rl" / f"{arm}-{seed}.jsonl"
                 write_jsonl(path, lines)
+    cells = [(arm, seed) for arm in ("sft", *params.arms) for seed in params.seeds]
+    build_catalogue(root / "turnwise.duckdb", root, cells, TERMS)

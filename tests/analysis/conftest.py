@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from analysis_experiment import params_with, write_experiment
 
+from turnwise.analysis import analyze, report
 from turnwise.config import Params
 
 
@@ -19,3 +20,11 @@ def experiment(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path
     root = tmp_path_factory.mktemp("experiment")
     write_experiment(root, params)
     return root
+
+
+@pytest.fixture(scope="session")
+def reports(experiment: Path, params: Params) -> Path:
+    """Its folder of reports."""
+    analyze(experiment, params, experiment / "reports")
+    report(experiment, params, experiment / "reports")
+    return experiment / "reports"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from analysis_experiment import metrics_of, params_with, table_of, write_experiment
+from analysis_experiment import TERMS, metrics_of, params_with, table_of, write_experiment
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp, ttest_rel
@@ -19,7 +19,7 @@ from turnwise.analysis.published import published
 from turnwise.config import Arm
 from turnwise.errors import UserError
 from turnwise.files import write_json
-from turnwise.tables import read_table
+from turnwise.tables import build_catalogue, query, read_table
 
 # Two trajectories of three turns in a live group, then one of a dropped group (flipped is null there).
 GLOBAL = [1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0]
@@ -176,3 +176,25 @@ def test_a_null_leaves_its_seed_out_and_the_n_is_said_for_means_and_differences(
     assert ablation_text(table).count("(n = 2)") == 1
     assert ablation_markdown(table).count("(n = 2)") == 2
     assert (tmp_path / "reports/index.html").read_text().count("(n = 2)") == 3  # mean, difference, answer
+
+
+def test_the_catalogue_has_the_same_numbers(tmp_path: Path):
+    params = params_with(seeds=[0, 1], arms={name: params_with().arms[name] for name in ("grpo", "turnwise")})
+    write_experiment(tmp_path, params)
+    analyze(tmp_path, params, tmp_path / "reports")
+    build_catalogue(
+        tmp_path / "turnwise.duckdb", tmp_path, [(c.arm, c.seed) for c in find_cells(tmp_path, params)], TERMS
+    )
+    for name in ("sign_flips", "redundancy"):
+        arms = json.loads((tmp_path / "reports" / f"{name}.json").read_text(encoding="utf-8"))["arms"]
+        shown = query(tmp_path / "turnwise.duckdb", f"from {name}").to_pylist()
+        found = {(row.pop("arm"), str(row.pop("seed"))): row for row in shown}
+        wanted = {(arm, seed): one for arm, row in arms.items() for seed, one in row["seeds"].items()}
+        assert found == {cell: pytest.approx(one) for cell, one in wanted.items()}
+    table = json.loads((tmp_path / "reports" / "ablation.json").read_text(encoding="utf-8"))["arms"]
+    for row in query(tmp_path / "turnwise.duckdb", "from ablation").to_pylist():
+        entry = table[row["arm"]]["metrics"][row["metric"]]
+        assert [row["low"], row["high"]] == entry["interval"]
+        assert {f"seed_{seed}": value for seed, value in entry["seeds"].items()}.items() <= row.items()
+        assert {name: row[name] for name in ("n", "mean", "published")}.items() <= entry.items()
+        assert row["difference"] == (entry["difference"] or {"mean": None})["mean"]

@@ -1,48 +1,50 @@
 """The figures and the page: same bytes, nothing from outside, nothing the model said is markup."""
 
+import json
 import re
+import shutil
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
-from analysis_experiment import params_with, write_experiment
+from analysis_experiment import HOSTILE, params_with, write_experiment
+from markupsafe import escape
 
 from turnwise.analysis import analyze, report
 from turnwise.analysis.answer import agreement_sentence, credit_sentence, effect_sentence
-from turnwise.analysis.cards import BARS, HALF, build_card, choose
-from turnwise.analysis.cells import find_cells
+from turnwise.analysis.citing import plain
+from turnwise.analysis.pages import in_script
 from turnwise.analysis.published import REDUNDANCY, SIGN_FLIPS
-from turnwise.analysis.report import inline_svg
 from turnwise.analysis.timings import Stage, read_timings
-from turnwise.episodes import read_episodes
 from turnwise.errors import UserError
-from turnwise.files import write_jsonl
+from turnwise.files import write_json, write_jsonl
 
-HOSTILE = '</svg><script>alert("reply")</script>'
-
-
-@pytest.fixture(scope="module")
-def reports(experiment, params) -> Path:
-    analyze(experiment, params, experiment / "reports")
-    report(experiment, params, experiment / "reports")
-    return experiment / "reports"
+CHARTS = ("advantages", "curves", "differences", "redundancy", "seeds")
+AGREEMENT = {"both": 8, "agreement": 0.75, "kappa": None, "abstained": [0, 1]}
+COMPARISON = {
+    "cells": ["sft-0"], "judges": ["rule-5", "strict-5"], "levels": 5, "level": AGREEMENT, "repeat": AGREEMENT,
+    "reward": {"trajectories": 8, "means": [1.0, 0.9], "mean_change": -0.1, "mean_absolute_change": 0.2, "correlation": None},
+    "ranks": {"groups": 2, "pairs": 12, "kept": 0.5, "reversed": 0.25, "tied_under_one": 0.25, "best_kept": 1.0},
+    "signs": {"global_changed": 0.1, "turn_changed": 0.2, "flip_shares": [0.2, None], "decisions": 9},
+}  # fmt: skip
 
 
 class Loads(HTMLParser):
-    """Collects what a page would fetch, and the scripts in it."""
+    """Collects what a page would fetch, its ids, and the kinds of its scripts."""
 
     def __init__(self, page: str):
         super().__init__()
         self.fetched: list[str] = []
         self.ids: list[str] = []
-        self.tags: set[str] = set()
+        self.scripts: list[str | None] = []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
+        named = dict(attrs)
+        self.ids += [named["id"]] if "id" in named else []
+        self.scripts += [named.get("type")] * (tag == "script")
+        assert not any(name.startswith("on") for name in named)
         if tag != "a":
-            self.fetched += [value for name, value in attrs if name in ("src", "href", "xlink:href", "data", "srcset")]
+            self.fetched += [named[name] for name in ("src", "href", "xlink:href", "data", "srcset") if name in named]
 
 
 def test_analyze_writes_the_same_bytes_again(reports, experiment, params, tmp_path):
@@ -50,7 +52,7 @@ def test_analyze_writes_the_same_bytes_again(reports, experiment, params, tmp_pa
     written = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     assert {path.name for path in written} == {
         "ablation.csv", "ablation.json", "curves.csv", "sign_flips.json", "redundancy.json",
-        "ablation.svg", "advantages.svg", "curves.svg", "redundancy.svg",
+        *(f"{name}.{form}" for name in CHARTS for form in ("svg", "vl.json")),
     }  # fmt: skip
     for path in written:
         assert (tmp_path / path).read_bytes() == (reports / path).read_bytes(), path
@@ -63,55 +65,80 @@ def test_curves_have_a_line_an_update_and_empty_fields_where_not_validated(repor
     assert lines[1].startswith("grpo,0,1,1.0,")
 
 
-def test_the_page_fetches_nothing_and_has_no_script(reports):
-    page = (reports / "index.html").read_text()
-    found = Loads(page)
-    assert all(value.startswith(("data:image/jpeg", "#")) for value in found.fetched)
-    assert "script" not in found.tags
-    assert not re.search(r"url\((?!#)|@import", page)
-    assert len(found.ids) == len(set(found.ids))
+def test_pages_fetch_nothing_and_run_their_own_scripts_only(reports):
+    for path in (reports / "index.html", reports / "cards" / "index.html", next((reports / "cards").glob("grpo-*"))):
+        page = path.read_text()
+        found = Loads(page)
+        assert all(value.startswith(("data:image/jpeg", "#")) for value in found.fetched)
+        assert not re.search(r"url\((?!#|data:image/jpeg)|@import", page.split("<script>")[0])
+        assert len(found.ids) == len(set(found.ids))
+        own = [kind for kind in found.scripts if kind is None]
+        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+        assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
+        assert len(own) == policy.count("'sha256-") <= 2
+        assert "unsafe-eval" not in policy
+
+
+def test_the_report_writes_the_same_bytes_again(reports, experiment, params, tmp_path):
+    analyze(experiment, params, tmp_path)
+    report(experiment, params, tmp_path)
+    pages = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        assert (tmp_path / page).read_bytes() == (reports / page).read_bytes(), page
 
 
 def test_the_page_tells_what_was_measured(reports):
     page = (reports / "index.html").read_text()
     for phrase in (
         "different denominators", "does not mean fewer repeats", "not comparable", "n = 3 seeds", "ovo_timing 70 of 72 items",
-        "blind: metronome", "rule-3", "21.20 %", "53.15 %", "75.7 %", "Sweep and credit together",
+        "blind: metronome", "rule-3", "21.20 %", "53.15 %", "75.7 %", "Sweep and credit together", "3 seeds tell little",
     ):  # fmt: skip
         assert phrase in page, phrase
 
 
-def test_replies_are_escaped(tmp_path):
-    params = params_with(seeds=[0])
-    write_experiment(tmp_path, params, updates=2, said=HOSTILE)
+@pytest.mark.parametrize("said", [HOSTILE, "' onmouseover=alert(1) x='\"", '[x](sql:flips/a?b "1")'])
+def test_what_the_model_said_is_text_everywhere(tmp_path, said):
+    params = params_with(seeds=[0], arms={"grpo": {"credit": "grpo"}, "turnwise": {"credit": "turnwise", "alpha": 1.0}})
+    write_experiment(tmp_path, params, updates=1, said=said)
     analyze(tmp_path, params, tmp_path / "reports")
     report(tmp_path, params, tmp_path / "reports")
-    page = (tmp_path / "reports" / "index.html").read_text()
-    assert "<script>" not in page
-    assert "&lt;script&gt;alert" in page
+    pages = [path.read_text() for path in (tmp_path / "reports").rglob("*.html")]
+    assert sum(str(escape(said)) in page for page in pages) > 10
+    for page in pages:
+        assert said not in page
+        Loads(page)
 
 
-def test_cards_show_flipped_replies_at_their_place(experiment, params):
-    cells = [cell for cell in find_cells(experiment, params) if cell.arm != "sft"]
-    choices = choose(cells)
-    assert len(choices) == 4
-    good = choices[0].rows
-    assert good[0]["advantage_global"] > 0
-    assert any(row["repeat"] and row["advantage_turn"] < 0 for row in good)
-    assert choices[2].rows[0]["advantage_global"] < 0
-    episode = next(e for e in read_episodes(experiment / "data" / "rl.jsonl") if e.id == good[0]["episode"])
-    card = build_card(choices[0], episode, experiment / "data")
-    assert card.dash < BARS
-    tops = [turn["top"] + (turn["height"] if turn["advantage_turn"] < 0 else 0) for turn in card.turns]
-    expected = [BARS - HALF * turn["advantage_turn"] / card.scale for turn in card.turns]
-    assert tops == pytest.approx(expected, abs=0.1)
-    assert [turn["x"] for turn in card.turns] == sorted(turn["x"] for turn in card.turns)
-    assert [band["window"].text for band in card.windows] == [window.text for window in episode.windows]
+def test_json_in_a_page_ends_no_script():
+    value = {"arm": "</script><!--<script>&"}
+    text = in_script(value)
+    assert json.loads(text) == value
+    assert not set("<>&") & set(text)
 
 
-def test_inlined_figures_keep_their_references():
-    svg = '<?xml?><svg xmlns="x"><metadata>m</metadata><clipPath id="p"/><use xlink:href="#p" style="fill: #1f2329"/></svg>'
-    assert inline_svg("f", svg) == '<svg><clipPath id="f-p"/><use xlink:href="#f-p" style="fill: var(--ink)"/></svg>'
+def test_sections_without_data_are_left_out_and_come_with_it(tmp_path):
+    arms = {"grpo": {"credit": "grpo"}, "turn_mean": {"credit": "grpo", "aggregation": "turn-mean"}}
+    halves = {
+        f"half_{place}": {"credit": "turnwise", "alpha": 0.5, "aggregation": how}
+        for place, how in enumerate(("turn-mean", "seq-mean-token-mean"))
+    }
+    params = params_with(seeds=[0, 1], arms=arms)
+    write_experiment(tmp_path, params, updates=1)
+    out = tmp_path / "reports"
+    analyze(tmp_path, params, out)
+    shutil.rmtree(tmp_path / "timings")
+    report(tmp_path, params, out)
+    ids = Loads((out / "index.html").read_text()).ids
+    assert not {"alpha", "judges", "time", "warnings", "sql-judges", "sql-phases"} & set(ids)
+    params = params_with(seeds=[0, 1], arms={**arms, **halves})
+    write_experiment(tmp_path, params, updates=2)
+    write_json(tmp_path / "state" / "judges" / "train--strict.json", COMPARISON)
+    analyze(tmp_path, params, out)
+    report(tmp_path, params, out)
+    page = (out / "index.html").read_text()
+    assert {"alpha", "judges", "time", "warnings", "sql-judges", "sql-phases"} <= set(Loads(page).ids)
+    assert "rule-5 → strict-5" in page
 
 
 def test_without_analysis_the_report_says_what_to_run(tmp_path):
@@ -143,9 +170,9 @@ def _table(difference):
 @pytest.mark.parametrize(
     ("interval", "verdict", "agreement"),
     [
-        ([1.0, 3.0], "better in PAUC", "paper: 1 of its 1 differences"),
-        ([-3.0, -1.0], "worse in PAUC", "the opposite, just as clearly: PAUC of `turnwise`"),
-        ([-1.0, 3.0], "no difference that 3 seeds tell from chance", "about half), 0 of them"),
+        ([1.0, 3.0], "Yes, better in PAUC:", "paper: 1 of its 1 differences"),
+        ([-3.0, -1.0], "No, worse in PAUC:", "the opposite, just as clearly: PAUC of `turnwise`"),
+        ([-1.0, 3.0], "No difference that 3 seeds tell from chance:", "about half), 0 of them"),
     ],
 )
 def test_the_answer_says_what_the_interval_allows(params, interval, verdict, agreement):
@@ -168,4 +195,4 @@ def test_the_credit_sentence_says_what_there_was_none_of(decisions, said):
     counts = {"decisions": decisions, "flip_share": 0.1, "mixed_share": 0.5}
     flips = {"main": "a", "published": SIGN_FLIPS, "arms": {"a": {"pooled": counts}}}
     repeats = {"published": REDUNDANCY, "arms": {"a": {"pooled": {"replies": 0}}}}
-    assert re.search(said, credit_sentence(flips, repeats))
+    assert re.search(said, plain(credit_sentence(flips, repeats)))

@@ -69,7 +69,16 @@ ANNO: dict[str, list[dict[str, Any]]] = {
 }
 
 OVO: list[dict[str, Any]] = [
-    {"id": 0, "task": "EPM", "video": "m.mp4", "realtime": 9, "question": "?", "options": ["a", "b"], "gt": 0},
+    {
+        "id": 0,
+        "task": "EPM",
+        "video": "m.mp4",
+        "realtime": 9,
+        "question": "?",
+        "answer": "a",
+        "options": ["a", "b"],
+        "gt": 0,
+    },
     {
         "id": 7,
         "task": "CRR",

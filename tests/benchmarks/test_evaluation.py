@@ -10,7 +10,8 @@ import pytest
 from benchmark_samples import write_benchmarks
 from scripted_sampler import MALFORMED, SILENCE, ScriptedSampler, reply
 
-from turnwise.benchmarks import blind, evaluate
+from turnwise.benchmarks import blind
+from turnwise.benchmarks.evaluation import evaluate
 from turnwise.benchmarks.items import Reply
 from turnwise.config import Data, Evaluate, Stream, compose
 from turnwise.episodes import Episode, Grid
@@ -20,7 +21,7 @@ from turnwise.tables import read_table
 from turnwise.videos import write_clip
 from turnwise.worlds import build, scripted
 
-CONFIG = Evaluate(batch=3, omega=0.5, tolerance=2.0, metronome=8.0)
+CONFIG = Evaluate(batch=3, omega=0.5, tolerance=2.0, events="released", matching="maximum", metronome=8.0)
 STREAM = Stream(frame_interval=2.0, frames_per_turn=1)
 CLIPS = {
     "proactivevideoqa/WEB/videos/a.1.mp4": 13,
@@ -44,11 +45,12 @@ def root(tmp_path_factory) -> Path:
     return root
 
 
-def run(root, out, policy, describe=None):
+def run(root, out, policy, describe=None, config=CONFIG, training=()):
     sampler = ScriptedSampler(policy)
     judge, cache = RuleJudge(3), VerdictCache(out / "verdicts.sqlite")
     described = describe or {"model": "scripted"}
-    return evaluate(lambda _: sampler, judge, cache, CONFIG, STREAM, root, out / "eval", described), sampler
+    settings = (config, STREAM, root, out / "eval", described, training)
+    return evaluate(lambda _: sampler, judge, cache, *settings, state=out / "state"), sampler
 
 
 def silent(episode):
@@ -61,6 +63,7 @@ def test_silence_scores_like_the_silent_baseline(root, tmp_path):
     assert {name: metrics[name] for name in headline} == headline
     assert metrics["blind"]["silent"] == headline
     assert metrics == json.loads((tmp_path / "eval/metrics.json").read_text())
+    assert headline == json.loads((tmp_path / "eval/scores.json").read_text())
     assert sampler.calls == [(3, 1, 0.0), (1, 1, 0.0), (3, 1, 0.0), (3, 1, 0.0), (3, 1, 0.0)]
 
 
@@ -104,6 +107,30 @@ def test_every_score_comes_with_what_qualifies_it(root, tmp_path):
     assert (metrics["judge"], protocol["ovo_timing"]["tolerance"]) == ("rule-3", 2.0)
 
 
+def test_the_rule_of_events_is_a_parameter_and_changes_no_prediction(root, tmp_path):
+    def speaks_at_4(episode):
+        return [reply("x") if time == 4.0 else SILENCE for time in episode.grid.times]
+
+    released, end = (
+        run(root, tmp_path / rule, speaks_at_4, config=CONFIG.model_copy(update={"events": rule}))[0]
+        for rule in ("released", "end")
+    )
+    # released: SSR 5 of 5, 10 and no REC; end: REC 6 of 6, 7, 14 and no SSR
+    assert released["timing_f1"] == pytest.approx(float(100 * Fraction(2, 9)))
+    assert end["timing_f1"] == pytest.approx(float(100 * Fraction(1, 6)))
+    assert end["protocol"]["ovo_timing"]["events"] == "end: clue_time; end"
+    assert (tmp_path / "released/eval/predictions.jsonl").read_text() == (
+        tmp_path / "end/eval/predictions.jsonl"
+    ).read_text()
+
+
+def test_videos_that_training_shares_with_a_benchmark_are_named(root, tmp_path):
+    (tmp_path / "rl.jsonl").write_text(json.dumps({"clip": "clips/b.mp4"}) + "\n")
+    benchmarks = run(root, tmp_path, silent, training=[tmp_path / "rl.jsonl"])[0]["benchmarks"]
+    assert [row["video"] for row in benchmarks["proactivevideoqa"]["shared_videos"]] == ["EGO/videos/b.mp4"]
+    assert benchmarks["ovo_timing"]["shared_videos"] == []
+
+
 def test_predictions_carry_the_hash_of_what_they_depend_on(root, tmp_path):
     def first_hash(out, describe):
         run(root, out, silent, describe)
@@ -119,7 +146,7 @@ def test_a_missing_clip_stops_before_any_roll_out(tmp_path):
     assert not (tmp_path / "eval").exists()
 
 
-@pytest.mark.parametrize(("clip", "seconds", "item"), [("u", 80, "RTVU/u_2"), ("w", 30, "PO/w_2")])
+@pytest.mark.parametrize(("clip", "seconds", "item"), [("u", 80, "RTVU/u_2"), ("w", 30, "PO/w@0040-0040")])
 def test_a_question_past_its_clip_stops_before_any_roll_out(root, tmp_path, clip, seconds, item):
     shutil.copytree(root, tmp_path / "short")
     path = tmp_path / f"short/streamingbench/videos/{clip}.mp4"

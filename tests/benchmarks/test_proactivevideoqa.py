@@ -99,6 +99,7 @@ def test_repetition_leaves_the_first_reply_of_each_window_out():
     assert result.metrics["subsets"]["EGO"]["repetition"] is None
     assert (result.metrics["repetition"], result.metrics["repetition_of"]) == (75.0, 4)
     assert result.metrics["repetition_subsets"] == 75.0
+    assert result.metrics["repetition_exact"] == 25.0
 
 
 def test_an_abstention_drops_the_point_and_never_becomes_a_score():
@@ -110,9 +111,21 @@ def test_an_abstention_drops_the_point_and_never_becomes_a_score():
     assert result.metrics["unparsable"] == 3  # "a", "c", and whether "b" repeats
 
 
+def test_an_abstention_may_drop_the_whole_item():
+    item = question(((0, 9), (0, 10)), ((20, 29), (20, 30)))
+    items, said = four(item), {"WEB/x": [Reply(0, "a"), Reply(20, "c")]}
+    predictions = {other.key: [] for other in items} | said
+    result = bench.score(
+        items, predictions, lambda grade: Verdict({"a": 2}.get(grade.reply)), omega=0.5, drop_items=True
+    )
+    assert (result.samples[0].score, result.samples[0].detail["turns"]) == (None, [None, None])
+    assert (result.metrics["scored"], result.metrics["expected"], result.metrics["unparsable"]) == (3, 5, 1)
+    assert (result.metrics["score"], result.metrics["subsets"]["EGO"]["score"]) == (None, 25.0)
+
+
 def test_load_keeps_every_oddity(tmp_path: Path):
-    loaded = bench.load(write_benchmarks(tmp_path) / "proactivevideoqa")
-    assert loaded.report() == {"found": 4, "usable": 4, "refused": []}
+    loaded = bench.load([write_benchmarks(tmp_path) / "proactivevideoqa"])
+    assert loaded.report() == {"found": 4, "usable": 4, "refused": [], "odd": []}
     tv = next(item for item in loaded.items if item.subset == "TV")
     assert (tv.key, tv.clip) == ("TV/frames=x.mp4%Q1", "TV/videos/frames=x.mp4")
     episode = bench.episode(tv, STREAM, 6.6)
@@ -121,14 +134,14 @@ def test_load_keeps_every_oddity(tmp_path: Path):
 
 @pytest.mark.parametrize(("duration", "times"), [(32.1, 8), (14.9, 7), (1.0, 1)])
 def test_the_stream_reaches_the_last_span_and_never_leaves_the_clip(tmp_path: Path, duration, times):
-    vad = bench.load(write_benchmarks(tmp_path) / "proactivevideoqa").items[-1]
+    vad = bench.load([write_benchmarks(tmp_path) / "proactivevideoqa"]).items[-1]
     grid = bench.episode(vad, STREAM, duration).grid
     assert (grid.turns, grid.times[-1]) == (times, min(16.0, duration // 2 * 2 or duration))
 
 
 def test_a_second_record_of_an_id_is_refused_and_counted(tmp_path: Path):
     write_records(write_benchmarks(tmp_path) / "proactivevideoqa/WEB/anno.json", ANNO["WEB"] * 2)
-    report = bench.load(tmp_path / "proactivevideoqa").report()
+    report = bench.load([tmp_path / "proactivevideoqa"]).report()
     assert (report["found"], report["usable"], report["refused"][0]["record"]) == (5, 4, "WEB/a.1.mp4")
 
 
@@ -137,25 +150,54 @@ def test_a_second_record_of_an_id_is_refused_and_counted(tmp_path: Path):
     [
         (lambda r: r.pop("duration"), "duration"),
         (lambda r: r["answer"][0].update(reply_timespan=[4, 4]), "reply_timespan"),
-        (lambda r: r["answer"].reverse(), "times must be in order"),
         (lambda r: r["conversation"][0].update(content=3), "conversation.0.content"),
         (lambda r: r["answer"][1].update(related_timespan=[3, float("nan")]), "answer.1.related_timespan"),
+        (lambda r: r.update(answer=[]), "answer"),
     ],
 )
-def test_a_bad_record_is_named(tmp_path: Path, change, field):
+def test_a_bad_record_is_refused_by_name_and_the_others_stay(tmp_path: Path, change, field):
     records = copy.deepcopy(ANNO["WEB"])
     change(records[0])
     write_records(write_benchmarks(tmp_path) / "proactivevideoqa/WEB/anno.json", records)
-    with pytest.raises(UserError, match=r"WEB/anno.json: record a\.1\.mp4") as fault:
-        bench.load(tmp_path / "proactivevideoqa")
-    assert field in str(fault.value)
+    loaded = bench.load([tmp_path / "proactivevideoqa"])
+    ((name, reason),) = loaded.refused
+    assert (name, loaded.report()["usable"]) == ("WEB/a.1.mp4", 3)
+    assert field in reason
+
+
+def test_turns_are_put_in_time_order(tmp_path: Path):
+    records = copy.deepcopy(ANNO["WEB"])
+    records[0]["answer"].reverse()
+    write_records(tmp_path / "WEB/anno.json", records)
+    (item,) = bench.load([tmp_path]).items
+    assert [window.text for window in item.windows] == ["A cup.", "A hat."]
+
+
+def test_a_subset_is_known_by_its_folder_or_its_file(tmp_path: Path):
+    write_records(tmp_path / "EGO/anno.json", ANNO["EGO"])
+    write_records(tmp_path / "TV_anno.json", ANNO["TV"])
+    loaded = bench.load([tmp_path / "EGO/anno.json", tmp_path / "TV_anno.json"])
+    assert [item.subset for item in loaded.items] == ["EGO", "TV"]
+    write_records(tmp_path / "anno.json", ANNO["TV"])
+    with pytest.raises(UserError, match=r"anno\.json: subset: .*call it WEB/anno\.json"):
+        bench.load([tmp_path / "anno.json"])
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path: Path):
     root = write_benchmarks(tmp_path) / "proactivevideoqa"
     (root / "EGO/anno.json").write_text("[{")
     with pytest.raises(UserError, match=r"EGO/anno\.json: not valid JSON"):
-        bench.load(root)
-    (root / "EGO/anno.json").unlink()
-    with pytest.raises(UserError, match=r"EGO/anno\.json: no such file"):
-        bench.load(root)
+        bench.load([root])
+    with pytest.raises(UserError, match=r"EGO/no\.json: no such file"):
+        bench.load([root / "EGO/no.json"])
+    with pytest.raises(UserError, match="holds none of WEB"):
+        bench.load([root / "EGO/"])
+    (root / "EGO/anno.json").write_text('[{"question_id": "x"}]')
+    with pytest.raises(UserError, match=r"none of 1 records is usable; record EGO/x: video: Field required"):
+        bench.load([root / "EGO/anno.json"])
+
+
+def test_replies_said_many_times_take_no_long_while():
+    item = question(((0, 9), (0, 10)))
+    replies = [Reply(t / 1000, f"{t % 7}") for t in range(20_000)]
+    assert len([g for g in bench.grades([item], {item.key: replies}) if g.kind == "level"]) == 7

@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     """A repository's root with the real profiles, one overlay of ours and an empty catalogue."""
     shutil.copytree(ROOT / "profiles", tmp_path / "profiles")
     (tmp_path / "profiles" / "tiny.yaml").write_text("# One update.\nrl: {updates: 1, warmup_updates: 0}\nseeds: [5]\n")
-    tables.build_catalogue(tmp_path / "turnwise.duckdb", tmp_path, [("grpo", 0), ("sft", 0)])
+    tables.build_catalogue(tmp_path / "turnwise.duckdb", tmp_path, [("grpo", 0), ("sft", 0)], ("pauc",))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -79,6 +79,14 @@ def test_sql_prints_tables_csv_and_json():
     shown = run("sql", query)
     assert [line.split() for line in shown.splitlines() if "grpo" in line] == [["grpo", "0", "0.25", "null", "[b]x"]]
     assert run("sql", "select arm, avg(flipped::int) from decisions group by arm", "--format", "json") == "[]\n"
+
+
+def test_sql_reads_a_query_from_a_file(folder):
+    (folder / "question.sql").write_text("-- how many?\nselect count(*) as cells from cells;\n", encoding="utf-8")
+    assert run("sql", "--file", "question.sql", "--format", "csv") == "cells\n2\n"
+    for words in (["sql"], ["sql", "select 1", "--file", "question.sql"]):
+        assert fail(folder, *words).startswith("error: sql: give a query or, with --file")
+    assert "does not exist" in fail(folder, "sql", "--file", "nothing.sql")
 
 
 def test_wide_rows_are_whole_when_piped():

@@ -1,17 +1,23 @@
 """dvc.yaml against the code: what each stage says it depends on is what its script imports, and its params exist."""
 
 import functools
+import io
+import json
 import shlex
 from pathlib import Path
 
 import grimp
 import pytest
 import yaml
+from ruamel.yaml import YAML
 
+from turnwise.analysis.ablation import ablation_csv
+from turnwise.analysis.comparing import titles
 from turnwise.config import Params, read_params
 
 ROOT = Path(__file__).parents[2]
-STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
+STAGES = PIPELINE["stages"]
 
 
 @functools.cache
@@ -54,6 +60,30 @@ def test_params_exist(name: str) -> None:
 def test_every_section_reaches_a_stage() -> None:
     read = {param.split(".")[0] for stage in STAGES.values() for param in stage["params"]}
     assert read == set(Params.model_fields)
+
+
+def test_it_is_laid_out_as_dvc_writes_it() -> None:
+    text, written = (ROOT / "dvc.yaml").read_text(encoding="utf-8"), io.StringIO()
+    YAML().dump(YAML().load(text), written)
+    assert "\n\n" not in text, "`dvc freeze` would put its line after the empty one"
+    assert written.getvalue() == text, "`dvc freeze` would change more than its line"
+
+
+def test_metrics_are_the_headline_scores_alone() -> None:
+    metrics = {next(iter(entry)) for stage in STAGES.values() for entry in stage.get("metrics", [])}
+    assert {Path(path).name for path in metrics} == {"scores.json"}
+
+
+def test_plots_have_their_columns_and_templates() -> None:
+    columns = {
+        "reports/ablation.csv": ablation_csv({"seeds": [], "arms": {}}).strip().split(","),
+        "reports/curves.csv": ["update", *titles("pauc")],
+    }
+    for plot in (next(iter(entry.values())) for entry in PIPELINE["plots"]):
+        [(file, y)] = plot["y"].items()
+        assert {plot["x"], y} <= set(columns[file])
+        template = json.loads((ROOT / ".dvc" / "plots" / f"{plot['template']}.json").read_text(encoding="utf-8"))
+        assert template["data"] == {"values": "<DVC_METRIC_DATA>"}
 
 
 def test_nothing_declared_changes_by_being_read() -> None:

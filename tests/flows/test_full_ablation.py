@@ -120,9 +120,9 @@ def test_it_refuses_what_cannot_work(toy, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("toy")
 def test_one_run_at_a_time() -> None:
-    with module.alone(), pytest.raises(UserError, match="another run"), module.alone():
+    with module.alone("first"), pytest.raises(UserError, match="run first of this flow is at work"), module.alone("x"):
         pass
-    with module.alone():
+    with module.alone("second"), pytest.raises(UserError, match="run second of this"), module.alone("third"):
         pass
 
 

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turnwise.episodes import Episode, Grid, HistoryTurn, Query, Window
-from turnwise.judging import Grade, RuleJudge, Verdict, VerdictCache, collect_evidence
+from turnwise.judging import Grade, Judge, RuleJudge, Verdict, VerdictCache, collect_evidence
 from turnwise.records import Action, Trajectory
 
 NAN = np.nan
@@ -28,7 +28,7 @@ WITH_HISTORY = EPISODE.model_copy(
 )  # fmt: skip
 
 
-class Recording:
+class Recording(Judge):
     """The rule judge, keeping what it was asked; it abstains from replies that say `hm`."""
 
     name = version = "recording"

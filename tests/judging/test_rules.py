@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from turnwise import config
-from turnwise.judging import Grade, RuleJudge, build_judge, rules
+from turnwise.judging import Grade, RuleJudge, build, build_judge, rules
 from turnwise.judging.rules import content, level, repeats
 from turnwise.worlds.language import NOTHING_SEEN, REPLIES, replies
 
@@ -68,7 +68,7 @@ def test_repeats(reply, earlier, same):
 
 
 def test_the_kind_says_which_judge_is_built(monkeypatch):
-    monkeypatch.setitem(rules.JUDGES, "other", lambda levels: ("other", levels))
+    monkeypatch.setitem(build.RULES, "other", lambda levels: ("other", levels))
     assert build_judge(config.JudgeSpec.model_construct(kind="other", levels=5)) == ("other", 5)
     assert isinstance(build_judge(config.JudgeSpec(kind="rule", levels=5)), RuleJudge)
 

@@ -68,7 +68,7 @@ def test_weights_by_hand():
     assert at("seq-mean-token-sum") == [[1 / 3] * 3, [1 / 3], []]
     assert at("turn-mean") == [[1 / 12, 1 / 12, 1 / 6], [1 / 3], []]
     assert not token_weights(mask, turn_ids, "turn-mean")[~mask].any()
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="is not one of token-mean, seq-mean-token-mean"):
         token_weights(mask, turn_ids, "mean")
 
 

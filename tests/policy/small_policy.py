@@ -18,4 +18,7 @@ def config_for(family: str) -> Policy:
         frame_pixels=3136 if family == "qwen2_5_vl" else 4096,
         dtype="float32",
         freeze_vision=True,
+        attention="sdpa",
+        gradient_checkpointing=False,
+        lora=None,
     )

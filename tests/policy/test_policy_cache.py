@@ -1,4 +1,6 @@
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnwise.policy.cache import RaggedCache
 from turnwise.policy.conversation import Conversation, Script, stack
@@ -41,3 +43,19 @@ def test_reading_in_steps_equals_reading_at_once(policy, frames, episodes):
             expected = hidden_states(policy, whole, frames.features(whole.frames))[0, -1]
             torch.testing.assert_close(last[c], expected, atol=1e-5, rtol=1e-4)
     assert cache.lengths.tolist() == ends()[1:]
+
+
+@given(st.lists(st.lists(st.integers(1, 100), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_a_long_action_of_one_row_does_not_lengthen_the_others(turns):
+    """Three rows whose actions differ in length, turn by turn: the memory spans the longest row, and no gap is kept."""
+    cache, rows = RaggedCache(3, torch.device("cpu")), torch.arange(3)
+    for lengths in torch.tensor(turns):
+        mask = cache.open(rows, int(lengths.max()), torch.float32)
+        new = torch.zeros(3, 1, int(lengths.max()), 2)
+        keys, _ = cache.update(new, new, layer=0)
+        assert keys.shape[2] == mask.shape[-1] == int(cache.lengths.max() + lengths.max())
+        cache.advance(lengths)
+    assert cache.lengths.tolist() == torch.tensor(turns).sum(0).tolist()
+    cache.open(rows, 1, torch.float32)
+    keys, _ = cache.update(new[:, :, :1], new[:, :, :1], layer=0)
+    assert keys.shape[2] == int(cache.lengths.max()) + 1

@@ -45,7 +45,7 @@ def test_positions_are_those_of_the_whole(policy, frames, episodes):
     for episode in episodes:
         conversation = told(policy, frames, episode, [None] * episode.turns)
         piece = conversation.since(0)
-        whole, following = positions(piece.ids, [grid for _, grid in piece.frames], policy.image_id)
+        whole, following = positions(piece.ids, [grid for _, grid in piece.frames], {policy.image_id})
         assert np.array_equal(piece.positions, whole)
         assert piece.following == following
 

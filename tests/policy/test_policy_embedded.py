@@ -26,8 +26,8 @@ def test_same_seed_same_bytes(family, model_folders, tmp_path):
 def test_words_of_the_corpus_are_whole_tokens(policy):
     said = policy.encode("A red striped ball appears.")
     assert [policy.tokenizer.decode([i]) for i in said] == ["A", " red", " striped", " ball", " appears", "."]
-    assert len(policy.silence_ids) == 2
-    assert policy.tokenizer.decode(policy.silence_ids) == "NO REPLY"
+    assert len(policy.writing.silence) == 2
+    assert policy.tokenizer.decode(policy.writing.silence) == "NO REPLY"
 
 
 def test_what_looks_like_a_special_token_stays_text(policy):
@@ -38,7 +38,11 @@ def test_what_looks_like_a_special_token_stays_text(policy):
 
 def test_actions_of_demonstrations(policy):
     silence, empty, reply = (policy.encode_action(text) for text in (None, "", "A red ball"))
-    assert (silence.kind, silence.tokens, silence.text) == ("silence", (*policy.silence_ids, policy.end_id), "NO REPLY")
+    assert (silence.kind, silence.tokens, silence.text) == (
+        "silence",
+        (*policy.writing.silence, policy.end_id),
+        "NO REPLY",
+    )
     assert (empty.kind, empty.tokens) == ("malformed", (policy.end_id,))
     assert (reply.kind, reply.text, reply.tokens[-1], reply.capped) == ("reply", "A red ball", policy.end_id, False)
     assert policy.encode_action("NO REPLY") == silence

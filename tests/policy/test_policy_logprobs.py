@@ -100,8 +100,12 @@ def test_entropy_is_over_the_allowed_tokens(policy, batch):
 def test_frames_that_go_unseen_are_an_error(policy, batch):
     store = batch.frames
     more = store.features([*batch.rows.frames, Frame("a.mp4", 9.0)])
+    for features in (more, None):
+        with pytest.raises(ValueError, match="unseen"):
+            hidden_states(policy, batch.rows, features)
+    fewer = batch.rows._replace(slots=torch.full_like(batch.rows.slots, -1))
     with pytest.raises(ValueError, match="unseen"):
-        hidden_states(policy, batch.rows, more)
+        hidden_states(policy, fewer, store.features(batch.rows.frames))
 
 
 def test_features_follow_the_towers_weights(policy, clips):

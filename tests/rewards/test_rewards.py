@@ -74,14 +74,14 @@ def silenced(evidence, turn):
     )
 
 
-def from_scratch(ep, ev, omega, top=4, prefix_chars=50):
+def from_scratch(ep, ev, omega, top=4, prefix_chars=50, released=False):
     """The four terms of a whole trajectory in exact fractions, by their definitions."""
     times = [Fraction(t) for t in ep.grid.times]
     omega = Fraction(omega)
     areas = []
     for w, window in enumerate(ep.windows):
         start, end = map(Fraction, window.reply)
-        if not any(start <= t <= end for t in times):
+        if start > times[-1] if released else not any(start <= t <= end for t in times):
             continue
         at, score, area = start, Fraction(1, 2), Fraction(0)
         for t, time in enumerate(times):
@@ -92,30 +92,36 @@ def from_scratch(ep, ev, omega, top=4, prefix_chars=50):
     replies = [t for t, kind in enumerate(ev.kinds) if kind != "silence"]
     judged = [t for t in replies if not np.isnan(ev.repeats[t])]
     share = lambda bad, among: -Fraction(sum(map(bool, bad)), len(among)) if among else Fraction(0)  # noqa: E731
+    if released:
+        for window in ep.windows:
+            inside = [t for t in replies if window.reply[0] <= times[t] <= window.reply[1]]
+            judged += [t for t in inside[1:] if not np.isnan(ev.repeats[t])]
+        replies = [t for t in range(ep.turns) if not ep.windows_at(ep.grid.times[t])]
+    everyone = range(ep.turns) if released else replies
     return {
         "pauc": sum(areas) / len(areas) if areas else Fraction(0),
         "repetition": share((ev.repeats[t] == 1 for t in judged), judged),
         "outside": share((ev.outside[t] for t in replies), replies),
-        "prefix": share((ev.prefix_chars[t] >= prefix_chars for t in replies), replies),
+        "prefix": share((ev.prefix_chars[t] >= prefix_chars for t in everyone), everyone),
     }
 
 
-@given(cases(), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-@settings(deadline=None, max_examples=150)
-def test_the_scan_equals_scoring_every_prefix_from_scratch(case, omega):
+@given(cases(), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from(["paper", "released"]))
+@settings(deadline=None, max_examples=200)
+def test_the_scan_equals_scoring_every_prefix_from_scratch(case, omega, variant):
     ep, ev = case
-    terms = MMDuet2(weights=WEIGHTS, top=4, omega=omega, prefix_chars=50).prefix_terms(ep, ev)
+    terms = MMDuet2(weights=WEIGHTS, top=4, omega=omega, prefix_chars=50, variant=variant).prefix_terms(ep, ev)
     for turn in range(ep.turns + 1):
-        slow = from_scratch(ep, silenced(ev, turn), omega)
+        slow = from_scratch(ep, silenced(ev, turn), omega, released=variant == "released")
         assert terms.keys() == slow.keys()
         for name, value in slow.items():
             assert terms[name][turn] == pytest.approx(float(value), abs=1e-12), (name, turn)
 
 
-@given(st.lists(cases(), min_size=1, max_size=6))
+@given(st.lists(cases(), min_size=1, max_size=6), st.sampled_from(["paper", "released"]))
 @settings(deadline=None)
-def test_a_ragged_batch_is_its_trajectories(judged):
-    reward = MMDuet2(weights=WEIGHTS, top=4, omega=0.5, prefix_chars=50)
+def test_a_ragged_batch_is_its_trajectories(judged, variant):
+    reward = MMDuet2(weights=WEIGHTS, top=4, omega=0.5, prefix_chars=50, variant=variant)
     batch = reward.batch_terms(judged)
     slow = Reward.batch_terms(reward, judged)
     for i, (ep, ev) in enumerate(judged):
@@ -172,7 +178,7 @@ def test_a_reply_outside_dilutes_the_share_of_repeats():
 def test_a_group_sweeps_to_scores_that_credit_takes(data):
     ep, _ = case = data.draw(cases())
     silent = evidence_of(ep, [("silence", None, None, 0)] * ep.turns)
-    reward = build_reward(config.Reward(name="mmduet2", **WEIGHTS, omega=0.5, prefix_chars=50), levels=5)
+    reward = build_reward(config.MMDuet2Reward(name="mmduet2", **WEIGHTS, omega=0.5, prefix_chars=50), levels=5)
     group = sweep(reward, ep, [silent, case[1], silent])
     assert group.scores.shape == (3, ep.turns + 1)
     assert group.weights == WEIGHTS
@@ -182,9 +188,25 @@ def test_a_group_sweeps_to_scores_that_credit_takes(data):
     assert turnwise(group).turn.shape == (3, ep.turns)
 
 
+def test_the_released_code_differs_where_it_is_said_to():
+    # Decisions at 2, 4, 6, 8 s. Windows [2, 6] and [4, 6] overlap, [7, 7.5] holds no decision, [8.5, 9] starts too late.
+    ep = episode(4, [(2.0, 6.0), (4.0, 6.0), (7.0, 7.5), (8.5, 9.0)])
+    said = [("reply", [4, 0, 0, 0], 0, 0), ("reply", [4, 4, 0, 0], 1, 60), ("silence", None, None, 0)]
+    ev = evidence_of(ep, [*said, ("reply", None, 0, 0)])
+    paper, released = (MMDuet2(WEIGHTS, 4, 0.5, 50, v).prefix_terms(ep, ev) for v in ("paper", "released"))
+    assert paper["pauc"][-1] == pytest.approx((1.0 + 1.0) / 2)
+    assert released["pauc"][-1] == pytest.approx((1.0 + 1.0 + 0.125) / 3)
+    assert paper["repetition"][-1] == pytest.approx(-1 / 3)
+    assert released["repetition"][-1] == pytest.approx(-2 / 4)  # the second reply of [2, 6] counts twice
+    assert paper["outside"][-1] == pytest.approx(-1 / 3)
+    assert released["outside"][-1] == -1.0  # 8 s is the one turn outside every window
+    assert paper["prefix"][-1] == pytest.approx(-1 / 3)
+    assert released["prefix"][-1] == -1 / 4
+
+
 def test_the_name_says_which_reward_is_built(monkeypatch):
-    monkeypatch.setitem(REWARDS, "other", SimpleNamespace)
-    spec = config.Reward(name="mmduet2", **WEIGHTS, omega=0.5, prefix_chars=50)
+    monkeypatch.setitem(REWARDS, "other", lambda _, top: SimpleNamespace(top=top))
+    spec = config.MMDuet2Reward(name="mmduet2", **WEIGHTS, omega=0.5, prefix_chars=50)
     other = build_reward(spec.model_copy(update={"name": "other"}), levels=5)
     assert (type(other), other.top) == (SimpleNamespace, 4)
     assert isinstance(build_reward(spec, levels=5), MMDuet2)

@@ -9,12 +9,19 @@ from turnwise import tables
 from turnwise.episodes import Episode, Grid
 from turnwise.records import Action, Evidence, Group, Trajectory
 
+TERMS = ("pauc", "repetition", "outside", "prefix")
 CELLS = [("sft", 0), ("grpo", 0), ("turnwise", 0)]
 LIVE = {
     "advantage_global": np.array([0.5, -0.5]),
     "advantage_turn": np.array([[0.5, 0.0], [-0.5, 0.3]]),
     "advantage_used": np.array([[1.0, 2.0], [3.0, 4.0]]),
 }
+ABLATION = """\
+arm,metric,n,mean,low,high,difference,difference_low,difference_high,published,seed_0
+grpo,pauc,1,55.5,,,,,,39.6,55.5
+turnwise,pauc,1,60,,,4.5,,,,60
+sft,repetition,0,,,,,,,,
+"""
 ZERO = {"advantage_global": np.zeros(2), "advantage_turn": np.zeros((2, 2)), "advantage_used": np.zeros((2, 2))}
 
 
@@ -51,8 +58,9 @@ def columns_of_two(update=1, live=True, **changes):
 
 
 def update_row(update, **values):
-    row = {name: [None] for name in tables.SCHEMAS["updates"].names}
-    row |= {"update": [update], "alpha": [0.5], "learning_rate": [1e-4]}
+    row = {name: [None] for name in tables.schema_of("updates", TERMS).names}
+    row |= {"update": [update], "alpha": [0.5], "learning_rate": [1e-4], "dropped_trajectories": [0]}
+    row |= {"skipped_steps": [0]}
     return row | {name: [value] for name, value in values.items()}
 
 
@@ -85,4 +93,6 @@ def write_experiment(root: Path) -> None:
         tables.write_table("samples", sample_rows(scores), folder / "eval" / "samples.parquet")
         if updates:
             tables.write_table("updates", tables.concat(updates), folder / "updates.parquet")
-    tables.build_catalogue(root / "turnwise.duckdb", root, CELLS)
+    (root / "reports").mkdir()
+    (root / "reports" / "ablation.csv").write_text(ABLATION, encoding="utf-8")
+    tables.build_catalogue(root / "turnwise.duckdb", root, CELLS, TERMS)

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from small_tables import CELLS, write_experiment
+from small_tables import CELLS, TERMS, write_experiment
 
 from turnwise import tables
 from turnwise.errors import UserError
 from turnwise.tables.describe import refreshed
+from turnwise.tables.views import ABLATION, VIEWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 EXPECTED = {
@@ -38,9 +40,17 @@ EXPECTED = {
         ("turnwise", 0, 0.3, 0.3, None, None, 0.7),
     ],
     "How do the arms compare on the benchmarks?": [
-        ("grpo", "ovo_timing", 75.0, 2, 3),
-        ("sft", "ovo_timing", 0.0, 3, 3),
-        ("turnwise", "ovo_timing", 75.0, 3, 3),
+        ("pauc", "grpo", 55.5, None, None, None, None, None, 1),
+        ("pauc", "turnwise", 60.0, None, None, 4.5, None, None, 1),
+        ("repetition", "sft", None, None, None, None, None, None, 0),
+    ],
+    "Where do the arms differ, subset by subset?": [
+        ("ovo_timing", "a", "grpo", 50.0, 1, 2),
+        ("ovo_timing", "a", "sft", 0.0, 2, 2),
+        ("ovo_timing", "a", "turnwise", 100.0, 2, 2),
+        ("ovo_timing", "b", "grpo", 100.0, 1, 1),
+        ("ovo_timing", "b", "sft", 0.0, 1, 1),
+        ("ovo_timing", "b", "turnwise", 50.0, 1, 1),
     ],
     "Which items did an arm win or lose against GRPO?": [
         ("sft", "ovo_timing", 0, 0, 2),
@@ -83,23 +93,52 @@ def test_queries_of_the_page(experiment, question):
 
 
 def test_views_have_arm_and_seed_first_and_only_the_cells_given(experiment):
-    for name, schema in tables.SCHEMAS.items():
+    for name in tables.SCHEMAS:
         assert tables.query(experiment / "turnwise.duckdb", f"from {name}").column_names == [
             "arm",
             "seed",
-            *schema.names,
+            *tables.schema_of(name, TERMS).names,
         ]
     assert rows(experiment, "from cells") == [(arm, seed, f"runs/{arm}/{seed}") for arm, seed in CELLS]
     assert rows(experiment, "select count(*) from trajectories") == [(0,)]
-    tables.build_catalogue(experiment / "one.duckdb", experiment, [("grpo", 0)])
+    tables.build_catalogue(experiment / "one.duckdb", experiment, [("grpo", 0)], TERMS)
     assert tables.query(experiment / "one.duckdb", "select distinct arm from decisions").to_pylist() == [
         {"arm": "grpo"}
     ]
 
 
+def test_views_give_what_is_documented(experiment):
+    seeds = pa.field("seed_0", pa.float64())
+    documented = {name: view.schema for name, view in VIEWS.items()} | {"ablation": ABLATION.append(seeds)}
+    for name, schema in documented.items():
+        found = tables.query(experiment / "turnwise.duckdb", f"from {name}")
+        assert (found.schema.names, found.schema.types) == (schema.names, schema.types), name
+        nulls = {column for column in found.column_names if found[column].null_count}
+        assert nulls <= {field.name for field in schema if field.nullable}
+
+
+def test_views_by_hand(experiment):
+    """`turnwise` has a dropped group beside the one that all cells have (see LIVE)."""
+    shown = rows(experiment, "select * exclude (arm, seed) from sign_flips where arm = 'turnwise'")
+    assert shown == [(0.25, 0.5, 0.5, 4, 1, 2, 2, 1, 0, 1, 4)]
+    assert rows(experiment, "select * exclude seed from redundancy") == [
+        ("grpo", 1.0, 0.0, 1, 0, 1, 0, 0, 0),
+        ("sft", 1.0, 0.0, 1, 0, 1, 0, 0, 0),
+        ("turnwise", 1.0, 0.0, 1, 1, 1, 0, 0, 0),
+    ]
+    assert rows(experiment, "select * exclude (arm, seed) from mixed_trajectories where arm = 'turnwise'") == [
+        (1, "e1", 0, 2, 1, 0, False, 0.5, 4.0),
+        (1, "e1", 1, 2, 1, 1, True, -0.5, 2.0),
+    ]
+    assert rows(experiment, "select * exclude (arm, seed) from credit_by_turn where arm = 'grpo'") == [
+        (1, 2, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.5),
+        (2, 2, 0.0, pytest.approx(0.15), pytest.approx(0.65), 1.0, 1.0, 0.5, 1.0),
+    ]
+
+
 def test_an_empty_view_has_the_types_of_a_full_one(experiment, tmp_path):
-    tables.build_catalogue(tmp_path / "empty.duckdb", tmp_path, CELLS)
-    for name in ("decisions", "evidence", "updates", "samples"):
+    tables.build_catalogue(tmp_path / "empty.duckdb", tmp_path, CELLS, TERMS)
+    for name in ("decisions", "evidence", "updates", "samples", *VIEWS):
         empty, full = (
             tables.query(path, f"from {name}") for path in (tmp_path / "empty.duckdb", experiment / "turnwise.duckdb")
         )

@@ -21,7 +21,12 @@ def actions(draw):
     tokens = draw(st.lists(st.integers(0, 152_000), min_size=1, max_size=4))
     logprobs = draw(st.lists(st.floats(-50, 0), min_size=len(tokens), max_size=len(tokens)))
     return Action(
-        tuple(tokens), tuple(logprobs), draw(st.text(max_size=5)), draw(st.sampled_from(KINDS)), draw(st.booleans())
+        tokens=tuple(tokens),
+        logprobs=tuple(logprobs),
+        text=draw(st.text(max_size=5)),
+        kind=draw(st.sampled_from(KINDS)),
+        capped=draw(st.booleans()),
+        thought_tokens=draw(st.integers(0, 9)),
     )
 
 
@@ -40,6 +45,7 @@ def evidence(draw):
     levels = draw(
         st.lists(st.sampled_from([math.nan, 0.0, 1.0, 4.0]), min_size=turns * windows, max_size=turns * windows)
     )
+    asked = draw(st.booleans())
     return Evidence(
         "clip-1",
         draw(st.integers(0, 7)),
@@ -49,6 +55,9 @@ def evidence(draw):
         column(st.booleans()),
         column(st.integers(0, 500)),
         column(st.booleans()),
+        np.array(levels[::-1]).reshape(turns, windows) if asked else None,
+        column(st.sampled_from([0.0, 1.0, 3.0])) if asked else None,
+        column(st.integers(0, 40)) if asked else None,
     )
 
 
@@ -69,9 +78,21 @@ def test_evidence_comes_back_equal(tmp_path_factory, given_evidence):
     assert [update for update, _ in back] == [2] * len(given_evidence)
     for (_, one), wanted in zip(back, sorted(given_evidence, key=lambda e: e.index), strict=True):
         assert (one.episode, one.index, one.kinds) == (wanted.episode, wanted.index, wanted.kinds)
-        for name in ("levels", "repeats", "outside", "prefix_chars", "abstained"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(wanted, name))
-            assert getattr(one, name).dtype == getattr(wanted, name).dtype
+        for name in (
+            "levels",
+            "repeats",
+            "outside",
+            "prefix_chars",
+            "abstained",
+            "answers",
+            "rubric",
+            "thought_tokens",
+        ):
+            given_value, value = getattr(wanted, name), getattr(one, name)
+            assert (value is None) == (given_value is None), name
+            if value is not None:
+                np.testing.assert_array_equal(value, given_value)
+                assert value.dtype == given_value.dtype
 
 
 def test_decisions_by_hand(tmp_path):
@@ -99,6 +120,22 @@ def test_decisions_by_hand(tmp_path):
         (-3.0, 3.0, False),
         (-2.0, 4.0, True),
     ]
+
+
+def test_columns_of_terms_follow_the_reward(tmp_path):
+    columns = columns_of_two()
+    for name in ("repetition", "outside", "prefix"):
+        del columns[f"term_{name}"], columns[f"silent_{name}"]
+    columns |= {
+        f"{where}_{name}": columns[f"{where}_pauc"] for where in ("term", "silent") for name in ("zest", "turn")
+    }
+    tables.write_table("decisions", columns, tmp_path / "d.parquet")
+    table = tables.read_table("decisions", tmp_path / "d.parquet")
+    assert [name for name in table.column_names if name.startswith("term_")] == ["term_pauc", "term_turn", "term_zest"]
+    assert table.schema.field("term_turn").metadata[b"meaning"].startswith(b"Turn-level F1 term")
+    del columns["silent_turn"]
+    with pytest.raises(ValueError, match="column silent_turn is missing"):
+        tables.write_table("decisions", columns, tmp_path / "d.parquet")
 
 
 def test_dropped_groups_and_sft_have_nulls(tmp_path):

@@ -15,7 +15,8 @@ def described(tmp_path, monkeypatch):
     seen = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(stage, "policy_of", lambda *_: None)
-    monkeypatch.setattr(stage, "evaluate", lambda *arguments: seen.append(arguments[-1]))
+    monkeypatch.setattr(stage, "prediction_identity", lambda *_: "x")
+    monkeypatch.setattr(stage, "evaluate", lambda *arguments, **_: seen.append(arguments[-1]))
 
     def describe(**changes) -> dict:
         Path("params.yaml").write_text(yaml.safe_dump(merge(compose([], PROFILES), changes)))

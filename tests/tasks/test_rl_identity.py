@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.rl import identity
+from tasks.rl import cell_identity
 from turnwise.config import compose, merge, validate
 from turnwise.episodes import Episode, Grid
 
@@ -23,7 +23,7 @@ def inputs(tmp_path, monkeypatch) -> Path:
 
 def name(**changes) -> str:
     params = validate(merge(compose([], Path(__file__).parents[2] / "profiles"), changes), "x")
-    return identity(params, "grpo", 0, Path("runs/sft/0"), [EPISODE])
+    return cell_identity(params, "grpo", 0, Path("runs/sft/0"), [EPISODE])
 
 
 def test_a_checkpoint_belongs_to_its_parameters_and_inputs(inputs):

@@ -20,9 +20,10 @@ SCORES = {"pauc": 61.5, "repetition": 4.0, "timing_f1": 55.0, "streamingbench": 
 
 
 def write_updates(root, arm, rewards):
-    rows = {name: [None] * len(rewards) for name in tables.SCHEMAS["updates"].names}
+    rows = {name: [None] * len(rewards) for name in tables.schema_of("updates", ("pauc",)).names}
     rows |= {"update": list(range(1, len(rewards) + 1)), "reward": rewards, "alpha": [0.0] * len(rewards)}
-    rows |= {"learning_rate": [1e-4] * len(rewards)}
+    rows |= {"learning_rate": [1e-4] * len(rewards), "skipped_steps": [0] * len(rewards)}
+    rows |= {"dropped_trajectories": [0] * len(rewards), "warnings": [None, "chatter", None][: len(rewards)]}
     tables.write_table("updates", rows, root / "runs" / arm / "0" / "updates.parquet")
 
 
@@ -58,6 +59,27 @@ def history(client, run, metric):
     return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
 
 
+def test_without_a_finished_cell_nothing_is_recorded(tmp_path):
+    assert track(tmp_path, PARAMS) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_pages_say(tmp_path):
+    experiment(tmp_path)
+    table = "arm,metric,n,mean\nsft,pauc,1,40.04\nsft,repetition,0,\ngrpo,pauc,1,61.5\n"
+    write_text(tmp_path / "reports" / "ablation.csv", table)
+    track(tmp_path, PARAMS)
+    client, (parent,), children = runs(tmp_path)
+    assert "| sft | 40.0 | - |  |  |" in parent.data.tags["mlflow.note.content"]
+    note = children["grpo"].data.tags["mlflow.note.content"]
+    assert note.startswith("**grpo**, seed 0.")
+    assert "| 61.5 | 4.0 | 55.0 | 40.0 |" in note
+    tags = client.get_experiment_by_name("turnwise").tags
+    view = json.loads(tags["mlflow.sharedViewState.arms"])
+    logged = {*children["grpo"].data.metrics, *tables.schema_of("updates", ("pauc",)).names}
+    assert {chart["metricKey"] for chart in view["compareRunCharts"]} <= logged
+
+
 def test_track_rebuilds_and_twice_is_once(tmp_path):
     experiment(tmp_path)
     assert track(tmp_path, PARAMS) == 3
@@ -73,6 +95,7 @@ def test_track_rebuilds_and_twice_is_once(tmp_path):
     assert parent.data.params["arms.turnwise.alpha"] == "1.0"
     tags = {
         "dvc.data": "d1.dir",
+        "warnings": "update 2: chatter",
         "dvc.model": "m1.dir",
         "profile": "embedded",
         "mlflow.parentRunId": parent.info.run_id,

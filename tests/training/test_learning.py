@@ -36,6 +36,12 @@ def gradients(experiment, rows, arm, micro_batch, minibatches=1):
     return spy.seen, figures
 
 
+def learner_of(experiment, lr):
+    optimizer = torch.optim.SGD(trainable_parameters(experiment.policy, freeze_vision=True), lr=lr)
+    rl = experiment.params.rl.model_copy(update={"minibatches": 1})
+    return Learner(experiment.policy, experiment.frames, Accelerator(cpu=True), optimizer, rl, 1.0)
+
+
 @pytest.fixture
 def rows(experiment, episodes):
     trajectories = experiment.rollout(episodes[:2], 4, 1.0, seed=5)
@@ -73,3 +79,31 @@ def test_rows_without_advantage_give_no_gradient_but_stay_in_the_denominator(exp
     (beside,), _ = gradients(experiment, [*rows, *dead], ARMS["turn-mean"], micro_batch=8)
     for a, b in zip(alone, beside, strict=True):
         torch.testing.assert_close(a / 2, b, rtol=1e-4, atol=1e-7)
+
+
+def test_a_tower_in_training_sees_each_frame_of_a_step_once_more(experiment, rows):
+    """Once for all eight roll-outs, once for all eight micro-batches of a step."""
+    rolled_out = experiment.frames.tower_frames
+    spy = Spy(trainable_parameters(experiment.policy, freeze_vision=False))
+    rl = experiment.params.rl.model_copy(update={"micro_batch": 1, "minibatches": 1})
+    Learner(experiment.policy, experiment.frames, Accelerator(cpu=True), spy, rl, 1.0).update(
+        rows, ARMS["grpo"], np.random.default_rng(0)
+    )
+    assert rolled_out == len(
+        {(row.episode.clip, t) for row in rows for times in row.episode.grid.frame_times for t in times}
+    )
+    assert experiment.frames.tower_frames == 2 * rolled_out
+    assert len(spy.seen[0]) == len(list(experiment.policy.model.parameters()))
+
+
+def test_a_step_without_a_finite_loss_changes_nothing_and_is_counted(experiment, rows):
+    broken = [Row(rows[0].episode, rows[0].trajectory, np.full_like(rows[0].advantages, np.inf)), *rows[1:]]
+    learner = learner_of(experiment, lr=0.1)
+    before = {name: p.clone() for name, p in experiment.policy.model.state_dict().items()}
+    figures = learner.update(broken, ARMS["grpo"], np.random.default_rng(0))
+    assert (figures["skipped_steps"], learner.skipped_in_row) == (1, 1)
+    assert not np.isfinite(figures["loss"])
+    assert all(torch.equal(p, before[name]) for name, p in experiment.policy.model.state_dict().items())
+    figures = learner.update(rows, ARMS["grpo"], np.random.default_rng(0))
+    assert (figures["skipped_steps"], learner.skipped_in_row) == (0, 0)
+    assert any(not torch.equal(p, before[name]) for name, p in experiment.policy.model.state_dict().items())

@@ -11,6 +11,7 @@ from turnwise.credit import estimators
 from turnwise.errors import UserError
 from turnwise.tables import groups_from, read_table
 from turnwise.training.epoch import epoch_order, rollout_seed
+from turnwise.training.guards import Diverged
 from turnwise.training.rl import TABLES, Epoch
 from turnwise.training.sweeping import advantages, arm_alpha
 
@@ -105,3 +106,26 @@ def test_the_epoch_order_is_the_seeds_own(episodes):
     orders = [[e.id for e in epoch_order(episodes, seed)] for seed in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2])
+
+
+def test_a_run_that_diverges_stops_and_leaves_its_batch(experiment, episodes, dev, swept, tmp_path):
+    """The head's weights overflow in the forward pass: every loss is NaN."""
+    epoch = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path / "state")
+    epoch.rl = epoch.rl.model_copy(update={"max_skipped": 2})
+    with torch.no_grad():
+        experiment.policy.model.get_output_embeddings().weight.mul_(1e38)
+    with pytest.raises(Diverged, match=r"update \d+: 2 optimizer steps in a row .*diverged"):
+        list(epoch.updates())
+    batch = read_table("decisions", tmp_path / "state" / "diverged" / "decisions.parquet")
+    assert np.isfinite(batch["advantage_used"].to_numpy()).all()
+    assert len(read_table("trajectories", tmp_path / "state" / "diverged" / "trajectories.parquet"))
+
+
+def test_a_collapse_is_said_when_it_begins_and_stands_in_the_table(experiment, episodes, dev, swept, tmp_path, capsys):
+    epoch = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path / "state")
+    figures = {"reply_rate": 0.0, "repeat_share": None, "zero_spread_share": 1.0, "entropy": 0.5}
+    assert epoch._warnings(3, figures) == epoch._warnings(4, figures) == "silence, no_spread"
+    assert capsys.readouterr().out.count("update 3: silence: reply_rate 0: ") == 1
+    assert epoch._warnings(5, figures | {"reply_rate": 0.5, "zero_spread_share": 0.0}) is None
+    epoch._warnings(6, figures)
+    assert "update 6: silence" in capsys.readouterr().out

@@ -2,7 +2,8 @@ from itertools import pairwise
 
 import pytest
 
-from turnwise.training.sft import _warmup_cosine
+from turnwise.config import compose, validate
+from turnwise.training.sft import _warmup_cosine, token_weights
 
 
 def test_the_warm_up_learns_in_both_phases(world):
@@ -20,3 +21,28 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth():
     assert rates[100] == pytest.approx(0.1)
     assert all(a < b for a, b in pairwise(rates[:10]))
     assert all(a > b for a, b in pairwise(rates[10:]))
+
+
+WAIT, REPLY = ["silence", "silence"], ["speak", "text", "text"]
+
+
+def weights(turns, **changes):
+    config = validate(compose([]), "x").sft.model_copy(update=changes)
+    return token_weights([turns], config)
+
+
+def test_a_wait_weighs_what_streaming_eos_says():
+    assert weights([WAIT, REPLY], loss="streaming_eos", silence_weight=0.5) == [0.5, 0.5, 1, 1, 1]
+
+
+def test_class_balance_weighs_decisions_by_effective_numbers():
+    three, one = 1 + 0.5 + 0.25, 1
+    silence, speak = 2 * (1 / three) / (1 / three + 1 / one), 2 * (1 / one) / (1 / three + 1 / one)
+    found = weights([WAIT, WAIT, REPLY, WAIT], loss="class_balanced", class_beta=0.5, text_weight=3.0)
+    assert found == pytest.approx([silence] * 4 + [speak, 3.0, 3.0] + [silence] * 2)
+    assert silence + speak == pytest.approx(2)
+
+
+def test_a_batch_of_one_kind_has_nothing_to_balance():
+    assert weights([REPLY], loss="class_balanced") == [1.0, 2.0, 2.0]
+    assert weights([WAIT], loss="class_balanced") == [1.0, 1.0]

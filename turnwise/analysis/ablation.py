@@ -84,6 +84,7 @@ def ablation(cells: Sequence[Cell], params: Params) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "reference": reference,
         "judge": first["judge"],
+        "training_judge": params.judge.train.name,
         "protocol": first["protocol"],
         "published_source": SOURCE,
         "blind": first["blind"],

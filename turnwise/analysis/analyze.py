@@ -9,52 +9,66 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from turnwise.analysis import figures
+from turnwise.analysis import comparing, figures
 from turnwise.analysis.ablation import ablation, ablation_csv
-from turnwise.analysis.cells import SFT, Cell, find_cells, main_arm, of_arm, values
+from turnwise.analysis.cells import SFT, Cell, find_cells, main_arm, main_term, of_arm, values
 from turnwise.analysis.redundancy import redundancy
 from turnwise.analysis.sign_flips import sign_flips
-from turnwise.config import Params
-from turnwise.files import write_json, write_text
-
-CURVE_COLUMNS = ("alpha", *figures.CURVES, "dev_repeat_share", "dev_reply_rate")
+from turnwise.analysis.vega import draw
+from turnwise.config import Arm, Params
+from turnwise.files import replacing, write_json, write_text
 
 
 def analyze(root: Path, params: Params, out: Path) -> None:
     """Read the cells that `params` names below `root`/runs and write sign_flips.json, redundancy.json, ablation.json,
-    ablation.csv, curves.csv and figures/*.svg below `out`. The same cells give the same bytes.
+    ablation.csv, curves.csv and figures/ below `out`, each figure as a picture (*.svg) and as its Vega-Lite specification
+    (*.vl.json). The same cells give the same bytes.
 
     Raises UserError naming the cells that are missing, or for cells scored by different judges.
     """
-    cells, main = find_cells(root, params), main_arm(params)
+    cells, main, term = find_cells(root, params), main_arm(params), main_term(params)
     flips, repeats, table = sign_flips(cells, main), redundancy(cells, main), ablation(cells, params)
     write_json(out / "sign_flips.json", flips)
     write_json(out / "redundancy.json", repeats)
     write_json(out / "ablation.json", table)
     write_text(out / "ablation.csv", ablation_csv(table))
-    learning = learning_curves(cells)
+    panels = comparing.titles(term)
+    learning = learning_curves(cells, ["alpha", *panels, "dev_repeat_share", "dev_reply_rate"])
     write_text(out / "curves.csv", curves_csv(learning))
     decisions = pa.concat_tables([cell.table("decisions") for cell in of_arm(cells, main)])
-    for name, size, plot in (
-        (
-            "advantages",
-            (5.6, 5.0),
-            figures.advantages(decisions, flips["arms"][main]["pooled"]["flip_share"]),
-        ),
-        ("redundancy", (5.6, 3.6), figures.repeats(repeats["arms"][main]["pooled"], repeats["published"])),
-        ("curves", (10.5, 4.8), figures.curves(learning)),
-        ("ablation", (10.5, 0.9 + 0.42 * len(table["arms"])), figures.ablation_dots(table)),
-    ):
-        figures.draw(out / "figures" / f"{name}.svg", size, plot)
+    charts = {
+        "advantages": figures.advantages(decisions, flips["arms"][main]["pooled"]["flip_share"]),
+        "redundancy": figures.repeats(repeats["arms"][main]["pooled"], repeats["published"]),
+        "curves": comparing.curves(learning, panels),
+        "seeds": comparing.seeds(table),
+    }
+    if table["reference"] and len(params.arms) > 1:
+        charts["differences"] = comparing.differences(table)
+    if sweep := alpha_sweep(params):
+        charts["alpha"] = comparing.alphas(table, sweep)
+    with replacing(out / "figures") as scratch:
+        for name, spec in charts.items():
+            draw(spec, scratch / name)
 
 
-def learning_curves(cells: Sequence[Cell]) -> dict[str, dict[int, dict[str, np.ndarray]]]:
-    """[arm][seed][column], each [U] over updates; NaN where a quantity was not measured at an update."""
+def alpha_sweep(params: Params) -> dict[str, tuple[float, str]]:
+    """Alpha and aggregation of each arm that differs in nothing else; empty unless one takes back a part (0 < alpha < 1)."""
+    plain: dict[str, tuple[float, str]] = {
+        name: (arm.alpha, arm.aggregation)
+        for name, arm in params.arms.items()
+        if arm.credit in ("grpo", "turnwise")
+        and arm == Arm(credit=arm.credit, alpha=arm.alpha, aggregation=arm.aggregation)
+    }
+    return plain if any(0 < alpha < 1 for alpha, _ in plain.values()) else {}
+
+
+def learning_curves(cells: Sequence[Cell], columns: Sequence[str]) -> dict[str, dict[int, dict[str, np.ndarray]]]:
+    """[arm][seed][column], `update` and `columns`, each [U] over updates; NaN where a quantity was not measured."""
     table: dict[str, dict[int, dict[str, np.ndarray]]] = {}
     for cell in cells:
         if cell.arm != SFT:
             updates = cell.table("updates")
-            curves = {"update": values(updates, "update"), **{c: values(updates, c, np.nan) for c in CURVE_COLUMNS}}
+            curves = {"update": values(updates, "update"), **{c: values(updates, c, np.nan) for c in columns}}
             table.setdefault(cell.arm, {})[cell.seed] = curves
     return table
 
@@ -63,10 +77,11 @@ def curves_csv(table: dict[str, dict[int, dict[str, np.ndarray]]]) -> str:
     """One line an update of each cell; an empty field where a quantity was not measured."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["arm", "seed", "update", *CURVE_COLUMNS])
+    columns = list(next(iter(next(iter(table.values())).values())))
+    writer.writerow(["arm", "seed", *columns])
     for arm, seeds in table.items():
         for seed, curves in seeds.items():
-            for row in zip(curves["update"].tolist(), *(_fields(curves[c]) for c in CURVE_COLUMNS), strict=True):
+            for row in zip(*(_fields(curves[column]) for column in columns), strict=True):
                 writer.writerow([arm, seed, *row])
     return out.getvalue()
 

@@ -79,6 +79,30 @@ def main_arm(params: Params) -> str:
     return list(params.arms)[-1]
 
 
+def main_term(params: Params) -> str:
+    """The term with the largest weight in the reward."""
+    weights = params.reward.weights
+    return max(weights, key=lambda term: weights[term])
+
+
+def warnings_of(cell: Cell) -> list[dict[str, Any]]:
+    """What has collapsed while a cell learned: the warnings, at how many updates, the first and the last of them."""
+    updates = cell.table("updates")
+    warned = updates.filter(pc.is_valid(updates["warnings"])).group_by("warnings", use_threads=False)
+    rows = warned.aggregate([("update", "count"), ("update", "min"), ("update", "max")]).to_pylist()
+    return [
+        {
+            "arm": cell.arm,
+            "seed": cell.seed,
+            "warnings": row["warnings"],
+            "updates": row["update_count"],
+            "first": row["update_min"],
+            "last": row["update_max"],
+        }
+        for row in rows
+    ]
+
+
 def share(part: int, whole: int) -> float | None:
     """part / whole; None of nothing."""
     return part / whole if whole else None

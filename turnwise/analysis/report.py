@@ -1,7 +1,6 @@
-"""The report stage: one HTML page that holds all it shows (styles, figures, frames) and asks for nothing from outside."""
+"""The report stage: one HTML page that holds all it shows (styles, charts, frames) and asks for nothing from outside."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -9,22 +8,25 @@ from platform import python_version
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from turnwise.analysis.ablation import METRICS
-from turnwise.analysis.answer import agreement_sentence, credit_sentence, effect_sentence, percent
-from turnwise.analysis.cards import build_card, choose
-from turnwise.analysis.cells import SFT, Cell, find_cells, main_arm
-from turnwise.analysis.figures import GRID, INK, MUTED
-from turnwise.analysis.tabular import caption, fewer, interval, number
+from turnwise.analysis.answer import agreement_sentence, credit_sentence, effect_sentence, power_sentence
+from turnwise.analysis.cards import Stage
+from turnwise.analysis.cells import SFT, find_cells, main_arm, warnings_of
+from turnwise.analysis.citing import queries, trajectory
+from turnwise.analysis.gallery import page_of, style, write_card_png, write_gallery
+from turnwise.analysis.judges import read_comparisons
+from turnwise.analysis.pages import render, source
+from turnwise.analysis.tabular import caption
 from turnwise.analysis.timings import read_timings
+from turnwise.analysis.trajectories import find, summaries, telling
+from turnwise.analysis.vega import bundle, picture
 from turnwise.config import Params
 from turnwise.episodes import read_episodes
 from turnwise.errors import UserError
 from turnwise.files import write_text
 
-FIGURES = ("ablation", "curves", "advantages", "redundancy")
 NUMBERS = ("ablation", "sign_flips", "redundancy")
 PACKAGES = (
     "turnwise",
@@ -38,38 +40,78 @@ PACKAGES = (
     "dvc",
     "prefect",
     "mlflow",
+    "vl-convert-python",
 )
 
 
 def report(root: Path, params: Params, out: Path) -> None:
-    """Write `out`/index.html from what `analyze` left in `out`, the decision tables and clips below `root`, and timings.
+    """Write `out`/index.html and `out`/cards/ from what `analyze` left in `out`, the tables and clips below `root`, and,
+    where there are any, timings and comparisons of judges.
 
     Raises UserError for a missing cell, clip, or number.
     """
     cells = find_cells(root, params)
     numbers = {name: json.loads(_read(out / f"{name}.json")) for name in NUMBERS}
     table, flips, repeats, main = numbers["ablation"], numbers["sign_flips"], numbers["redundancy"], main_arm(params)
-    page = (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            params=params,
-            table=table,
-            flips=flips,
-            repeats=repeats,
-            main=main,
-            metrics=METRICS,
-            caption=caption(table),
-            answer=[effect_sentence(table, main), credit_sentence(flips, repeats)],
-            agreement=agreement_sentence(table, params),
-            figures={name: inline_svg(name, _read(out / "figures" / f"{name}.svg")) for name in FIGURES},
-            cards=_cards(root, cells),
-            timings=read_timings(root / "timings", params),
-            versions=_versions(),
-            parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
-        )
+    stage = _stage(root, params)
+    charts = _charts(out / "figures")
+    there = {cell: summaries(cell) for cell in cells}
+    trained = [one for cell in cells if cell.arm != SFT for one in there[cell]]
+    timings, comparisons = read_timings(root / "timings", params), read_comparisons(root)
+    warned = [row for cell in cells if cell.arm != SFT for row in warnings_of(cell)]
+    shown = telling(trained)
+    asked = queries(params) | {f"trajectory_{place}": trajectory(one) for place, (_, one) in enumerate(shown)}
+    there_is = {"phases": timings, "stages": timings, "judges": comparisons, "warnings": warned}
+    absent = {name for name, data in there_is.items() if not data}
+    page = render(
+        "report.html.j2",
+        params=params,
+        table=table,
+        flips=flips,
+        repeats=repeats,
+        main=main,
+        metrics=METRICS,
+        domains=_domains(table),
+        caption=caption(table),
+        answer=[effect_sentence(table, main), credit_sentence(flips, repeats)],
+        remarks=[line for line in (power_sentence(table, main), agreement_sentence(table, params)) if line],
+        charts=charts,
+        pictures={name: Markup(picture(name, spec)) for name, spec in charts.items()},
+        cards=[(title, one, stage.card(one)) for title, one in shown],
+        trajectories=sum(map(len, there.values())),
+        warnings=warned,
+        timings=timings,
+        comparisons=comparisons,
+        queries={name: query for name, query in asked.items() if name not in absent},
+        versions=_versions(),
+        parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+        style=style(),
+        scripts=[Markup(bundle()), source("report.js")],
     )
+    leading = sorted(cells, key=lambda cell: (cell.arm == SFT, cell.arm != main))
+    write_gallery([there[cell] for cell in leading], stage, params, out / "cards")
     write_text(out / "index.html", page)
+
+
+def show_card(root: Path, params: Params, name: str, folder: Path) -> Path:
+    """Write the page of any trajectory of the experiment below `root` and return where it is.
+
+    Raises UserError for a name that names none.
+    """
+    one = find(root / "runs", name)
+    path = folder / one.file
+    write_text(path, page_of(_stage(root, params).card(one), alone=True))
+    return path
+
+
+def draw_card(root: Path, params: Params, name: str, path: Path) -> None:
+    """Write the card of any trajectory as a PNG, by rename. Raises UserError for a name that names none."""
+    write_card_png(_stage(root, params).card(find(root / "runs", name)), path)
+
+
+def _stage(root: Path, params: Params) -> Stage:
+    episodes = {episode.id: episode for episode in read_episodes(root / "data" / "rl.jsonl")}
+    return Stage(episodes, root / "data", params.judge.train.levels)
 
 
 def _read(path: Path) -> str:
@@ -78,56 +120,23 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("turnwise.analysis", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    named = {"number": number, "interval": interval, "fewer": fewer, "percent": percent, "seconds": seconds}
-    environment.filters.update(**named, signed=signed, spell=spell, code=code)
-    return environment
+def _charts(folder: Path) -> dict[str, Any]:
+    """The charts that `analyze` left, by name."""
+    paths = sorted(folder.glob("*.vl.json"))
+    if not paths:
+        raise UserError(f"{folder}: no charts; the analyze stage draws them: `dvc repro analyze`")
+    return {path.name.removesuffix(".vl.json"): json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def code(sentence: str) -> Markup:
-    """A sentence as HTML: escaped, with `words in backticks` as code."""
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
-
-
-def spell(value: Any) -> str:
-    """A protocol entry to read: nested mappings as `key: value; key: value`."""
-    if isinstance(value, dict):
-        parts = [f"{str(key).replace('_', ' ')}: {spell(inner)}" for key, inner in value.items()]
-        return "; ".join(parts)
-    return str(value)
-
-
-def signed(value: float, digits: int) -> str:
-    """A number with its sign, a true minus sign."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def seconds(value: float) -> str:
-    """A duration to read: 12.3 s, or 4 min 05 s from two minutes on."""
-    return f"{value:.1f} s" if value < 120 else f"{int(value // 60)} min {int(value % 60):02d} s"
-
-
-def inline_svg(name: str, svg: str) -> Markup:
-    """A figure of ours for use inside HTML: ids made unique to it, ink and grid handed to the page's theme."""
-    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    body = re.sub(r' xmlns(:\w+)?="[^"]*"', "", body)
-    body = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", body)
-    for colour, variable in ((INK, "ink"), (MUTED, "muted"), (GRID, "grid")):
-        body = body.replace(colour, f"var(--{variable})")
-    return Markup(body)
-
-
-def _cards(root: Path, cells: Sequence[Cell]) -> list[Any]:
-    episodes = {episode.id: episode for episode in read_episodes(root / "data" / "rl.jsonl")}
-    trained = [cell for cell in cells if cell.arm != SFT]
-    return [build_card(choice, episodes[choice.rows[0]["episode"]], root / "data") for choice in choose(trained)]
+def _domains(table: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """For each metric the lowest and highest value of any cell, with some room: what the dots of its column lie on."""
+    domains = {}
+    for name in METRICS:
+        values = [value for row in table["arms"].values() for value in row["metrics"][name]["seeds"].values()]
+        known: Sequence[float] = [value for value in values if value is not None] or [0.0]
+        room = max(1.0, 0.08 * (max(known) - min(known)))
+        domains[name] = (min(known) - room, max(known) + room)
+    return domains
 
 
 def _versions() -> Mapping[str, str]:

@@ -31,7 +31,8 @@ def caption(table: Mapping[str, Any]) -> str:
     n, share = len(table["seeds"]), f"{table['confidence']:.0%}".replace("%", " %")
     spread = f"mean over n = {n} seeds [{share} t-interval of the mean]" if n > 1 else "one seed, so no interval"
     counts = "; ".join(f"{name} {said}" for name, said in scored_items(table).items())
-    return f"Percent; {spread}. Scored of expected in a cell: {counts}. Judge: {table['judge']}."
+    judges = f"Judge: {table['judge']}; of rewards: {table['training_judge']}"
+    return f"Percent; {spread}. Scored of expected in a cell: {counts}. {judges}."
 
 
 def scored_items(table: Mapping[str, Any]) -> dict[str, str]:

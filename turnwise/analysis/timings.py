@@ -12,6 +12,8 @@ from turnwise.analysis.cells import SFT
 from turnwise.config import Params
 
 STAGES = ("data", "sft", "rollout", "judge", "sweep", "rl", "evaluate")
+PHASES = ("rollout", "judge", "sweep", "credit", "learn", "validate", "save")
+"""What an update of `rl` books, in the order in which it does them."""
 Line = dict[str, float]
 
 

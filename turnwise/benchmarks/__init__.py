@@ -1,5 +1,4 @@
-"""Three benchmarks of streaming video, scored as the field scores them: ProactiveVideoQA, OVO-Timing, StreamingBench."""
+"""Benchmarks of streaming video, scored as the field scores them: ProactiveVideoQA, OVO-Bench and its timing, StreamingBench.
 
-from turnwise.benchmarks.evaluation import evaluate
-
-__all__ = ["evaluate"]
+`evaluation` runs and scores a policy for the ablation; `scoring` scores predictions that anyone made.
+"""

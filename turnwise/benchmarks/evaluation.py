@@ -3,21 +3,26 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from turnwise import config
-from turnwise.benchmarks import blind, ovo_timing, proactivevideoqa, streamingbench
+from turnwise.benchmarks import blind, proactivevideoqa, streamingbench
 from turnwise.benchmarks.items import Predictions, Result
-from turnwise.benchmarks.runner import BENCHMARKS, Prepared, infer_all, prepare, write_predictions
-from turnwise.config import BENCHMARK_LEVELS
+from turnwise.benchmarks.overlap import shared_videos
+from turnwise.benchmarks.ovo import timing
+from turnwise.benchmarks.runner import MODES, Prepared, infer_all, prepare, write_predictions
+from turnwise.benchmarks.statistics import interval, parts_of
+from turnwise.benchmarks.suite import benchmark as benchmark_of
 from turnwise.files import fingerprint, write_json
-from turnwise.judging import Grade, Judge, Verdict, VerdictCache
+from turnwise.judging import Grade, Judge, Verdict, VerdictCache, abstentions
 from turnwise.tables import write_table
 
 if TYPE_CHECKING:
     from turnwise.policy.sampler import Sampler
 
-HEADLINES = {"pauc": proactivevideoqa.NAME, "timing_f1": ovo_timing.NAME, "streamingbench": streamingbench.NAME}
+BENCHMARKS = (proactivevideoqa, timing, streamingbench)
+HEADLINES = {"pauc": proactivevideoqa.NAME, "timing_f1": timing.NAME, "streamingbench": streamingbench.NAME}
 """Headline number -> the benchmark whose score it is."""
 
 
@@ -30,114 +35,131 @@ def evaluate(
     root: Path,
     out: Path,
     describe: dict[str, Any],
+    training: Sequence[Path] = (),
+    *,
+    state: Path,
 ) -> dict[str, Any]:
-    """Run and score a policy; write `predictions.jsonl`, `samples.parquet` and `metrics.json` below `out`.
+    """Run and score a policy; write `predictions.jsonl`, `samples.parquet`, `metrics.json` and `scores.json` below `out`.
+
+    `scores.json` holds the headlines of `metrics.json` alone.
 
     Args:
         sampler_for: gives the policy's sampler for a folder that clip paths are relative to.
         judge: grades replies of ProactiveVideoQA; its verdicts are kept in `cache`.
         root: holds the folders `proactivevideoqa`, `ovobench` and `streamingbench` in their official layouts.
         describe: what is evaluated (model, prompt, context): a part of the protocol record.
+        training: files of records that the policy learned from; videos that they share with a benchmark are named.
+        state: keeps the predictions of finished batches, which are not asked for again.
 
     Returns the metrics; scores are percent 0..100, and null where nothing could be scored. Raises UserError for a bad
     annotation or clip, before anything is rolled out.
     """
-    prepared = [prepare(benchmark, root / benchmark.FOLDER, stream) for benchmark in BENCHMARKS]
-    protocol = protocol_record(config, stream, judge.name, describe)
-    predictions = infer_all(sampler_for, prepared, config.batch)
-    results = score_all(prepared, predictions, _verdicts(judge, cache, prepared, predictions), config)
+    prepared = [_prepared(benchmark, root / benchmark.FOLDER, config, stream) for benchmark in BENCHMARKS]
+    told = settings(config, drop_items=cache.abstain == "drop_trajectory")
+    protocol = protocol_record(config, stream, judge.name, describe, told)
+    predictions = infer_all(sampler_for, prepared, config.batch, state)
+    verdicts = _verdicts(judge, cache, prepared, predictions)
+    results = score_all(prepared, predictions, verdicts.__getitem__, told)
+    scores = _headlines(results)
     metrics = {
-        **_headlines(results),
-        "benchmarks": {run.name: {**results[run.name].metrics, "records": run.loaded.report()} for run in prepared},
-        "blind": blind_scores(prepared, config),
+        **scores,
+        "benchmarks": {run.name: _qualified(run, results[run.name], training) for run in prepared},
+        "blind": blind_scores(prepared, told, config.metronome),
         "judge": judge.name,
+        "abstentions": {"verdicts": len(verdicts), "missing": abstentions(verdicts.values())},
         "protocol": protocol,
     }
     write_predictions(out / "predictions.jsonl", prepared, predictions, fingerprint(protocol["inference"]))
     write_table("samples", sample_columns(results), out / "samples.parquet")
+    write_json(out / "scores.json", scores)
     write_json(out / "metrics.json", metrics)
     return metrics
 
 
+def _prepared(benchmark: ModuleType, root: Path, config: config.Evaluate, stream: config.Stream) -> Prepared:
+    options = {"events": config.events} if benchmark is timing else {}
+    return prepare(benchmark, benchmark.load([root], **options), root, stream)
+
+
+def _qualified(run: Prepared, result: Result, training: Sequence[Path]) -> dict[str, Any]:
+    """A benchmark's metrics with their interval, its records, and the videos that it shares with training."""
+    benchmark = benchmark_of(run.name)
+    return {
+        **result.metrics,
+        "interval": interval(benchmark, parts_of(benchmark, result.samples))["score"],
+        "records": run.loaded.report(),
+        "shared_videos": shared_videos(training, [item.clip for item in run.loaded.items], run.root),
+    }
+
+
+def settings(config: config.Evaluate, drop_items: bool) -> dict[str, dict[str, Any]]:
+    """What each benchmark's scorer is told, by its name."""
+    return {
+        proactivevideoqa.NAME: {"omega": config.omega, "drop_items": drop_items},
+        timing.NAME: {"tolerance": config.tolerance, "matching": config.matching},
+        streamingbench.NAME: {"tolerance": config.tolerance},
+    }
+
+
 def protocol_record(
-    config: config.Evaluate, stream: config.Stream, judge: str, describe: dict[str, Any]
+    config: config.Evaluate,
+    stream: config.Stream,
+    judge: str,
+    describe: dict[str, Any],
+    told: Mapping[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    """All choices that a score depends on. Predictions depend on `inference` only."""
+    """All choices that a score depends on, with the scorers' settings. Predictions depend on `inference` only."""
     return {
         "inference": {
             "policy": describe,
-            "streaming": "push: the policy decides at each turn",
+            "streaming": MODES["push"],
             "sampling": "greedy",
             "grid": {"frame_interval": stream.frame_interval, "frames_per_turn": stream.frames_per_turn},
             "rtvu_context": streamingbench.CONTEXT,
             "po_grace": streamingbench.GRACE,
         },
-        "proactivevideoqa": {
-            "judge": judge,
-            "levels": BENCHMARK_LEVELS,
-            "judged": "accumulated distinct replies",
-            "omega": config.omega,
-            "aggregation": "mean over the turns of a subset, plain mean over subsets",
-            "repetition": "repeats among replies that are not the first in a window, all subsets together",
-        },
-        "ovo_timing": {
-            "events": "released: clue_time; start + 2 s",
-            "matching": "maximum one-to-one",
-            "tolerance": config.tolerance,
-            "aggregation": "F1 of mean precision and mean recall of a subtask, plain mean over subtasks",
-        },
-        "streamingbench": {
-            "rtvu": "first letter of the reply to the question; silence is wrong",
-            "po": "joint: first reply in time and holding the target text",
-            "tolerance": config.tolerance,
-            "aggregation": "mean of RTVU accuracy and PO joint accuracy, each over questions",
-        },
+        proactivevideoqa.NAME: proactivevideoqa.protocol(judge=judge, **told[proactivevideoqa.NAME]),
+        timing.NAME: timing.protocol(events=config.events, **told[timing.NAME]),
+        streamingbench.NAME: streamingbench.protocol(**told[streamingbench.NAME]),
         "blind": {"metronome": config.metronome, "said": blind.SAID, "letter": blind.LETTER},
     }
 
 
 def _verdicts(
     judge: Judge, cache: VerdictCache, prepared: Sequence[Prepared], predictions: Mapping[str, Predictions]
-) -> Callable[[Grade], Verdict]:
+) -> dict[Grade, Verdict]:
     items = next(run.loaded.items for run in prepared if run.name == proactivevideoqa.NAME)
     wanted = proactivevideoqa.grades(items, predictions[proactivevideoqa.NAME])
-    return dict(zip(wanted, cache.grade_all(judge, wanted), strict=True)).__getitem__
+    return dict(zip(wanted, cache.grade_all(judge, wanted), strict=True))
 
 
 def score_all(
     prepared: Sequence[Prepared],
     predictions: Mapping[str, Predictions],
     verdict: Callable[[Grade], Verdict],
-    config: config.Evaluate,
+    told: Mapping[str, dict[str, Any]],
 ) -> dict[str, Result]:
-    """Every benchmark's result, by its name."""
-    arguments: dict[str, dict[str, Any]] = {
-        proactivevideoqa.NAME: {"verdict": verdict, "omega": config.omega},
-        ovo_timing.NAME: {"tolerance": config.tolerance},
-        streamingbench.NAME: {"tolerance": config.tolerance},
-    }
-    scorers = {benchmark.NAME: benchmark.score for benchmark in BENCHMARKS}
+    """Every benchmark's result, by its name, with the scorers' settings."""
+    judged = {proactivevideoqa.NAME: {"verdict": verdict}}
     return {
-        run.name: scorers[run.name](run.loaded.items, predictions[run.name], **arguments[run.name]) for run in prepared
-    }
-
-
-def blind_scores(prepared: Sequence[Prepared], config: config.Evaluate) -> dict[str, dict[str, float | None]]:
-    """Headline numbers, percent, of a policy that says nothing and of a metronome, on the same items."""
-    choices = {
-        item.key
+        run.name: benchmark_of(run.name).score(
+            run.loaded.items, predictions[run.name], **told[run.name], **judged.get(run.name, {})
+        )
         for run in prepared
-        if run.name == streamingbench.NAME
-        for item in run.loaded.items
-        if item.subset == "RTVU"
     }
+
+
+def blind_scores(
+    prepared: Sequence[Prepared], told: Mapping[str, dict[str, Any]], period: float
+) -> dict[str, dict[str, float | None]]:
+    """Headline numbers, percent, of a policy that says nothing and of a metronome, on the same items."""
+    choices = {item.key for run in prepared for item in run.loaded.items if item.asked is not None}
     rows = {
-        "silent": {run.name: blind.silent(run.episodes) for run in prepared},
-        "metronome": {run.name: blind.metronome(run.episodes, config.metronome, choices) for run in prepared},
+        "silent": {run.name: blind.silent(run.loaded.items) for run in prepared},
+        "metronome": {run.name: blind.metronome(run.episodes, period, choices) for run in prepared},
     }
     return {
-        name: _headlines(score_all(prepared, predictions, blind.worthless, config))
-        for name, predictions in rows.items()
+        name: _headlines(score_all(prepared, predictions, blind.worthless, told)) for name, predictions in rows.items()
     }
 
 

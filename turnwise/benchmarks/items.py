@@ -1,20 +1,16 @@
-"""What the three benchmarks share: items, replies, scored samples, and the checked reading of annotation files.
+"""What the benchmarks share: items, replies, scored samples, and episodes on the grid.
 
 Scores are shares 0..1 in samples and percent 0..100 in metrics. All times are seconds from the start of the clip.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any, Generic, Literal, TypeVar
 
 from turnwise.config import Stream
-from turnwise.episodes import Episode, Grid, HistoryTurn, Query, Window, describe
-from turnwise.errors import UserError
+from turnwise.episodes import Episode, Grid, HistoryTurn, Query, Window
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,36 @@ class Item:
         """Name of the item within its benchmark, `<subset>/<id>`."""
         return f"{self.subset}/{self.id}"
 
+    @property
+    def ends(self) -> float:
+        """Where its stream ends (seconds); a reply after that was never due."""
+        raise NotImplementedError
+
+    @property
+    def units(self) -> int:
+        """How many scores it counts for: the turns of a ProactiveVideoQA item, else 1."""
+        return 1
+
+    @property
+    def asked(self) -> float | None:
+        """When it asks what must be answered at once (seconds); None where the policy decides when to speak."""
+        return None
+
+    @property
+    def wants(self) -> Literal["letter", "count", "yes_no"]:
+        """What kind of answer it wants, where it is `asked`."""
+        return "letter"
+
+    @property
+    def parroted(self) -> str:
+        """What a policy can say that only reads the question."""
+        return "."
+
+    @property
+    def oddity(self) -> str | None:
+        """What is odd about its record, though it can be scored."""
+        return None
+
 
 AnyItem = TypeVar("AnyItem", bound=Item)
 
@@ -52,13 +78,18 @@ class Loaded(Generic[AnyItem]):
     """The items of a benchmark, and the records that cannot be used, with the reason: none is dropped silently."""
 
     items: tuple[AnyItem, ...]
-    refused: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...]
     """(record, reason) pairs."""
+    records: int
+    """How many records the items come from."""
+    files: tuple[Path, ...] = ()
+    """The annotation files."""
 
     def report(self) -> dict[str, Any]:
-        """`{"found", "usable", "refused"}`: counts, and the refused records with their reasons."""
+        """Counts of records, and the refused and the odd ones by name; an odd one is usable."""
         refused = [{"record": record, "reason": reason} for record, reason in self.refused]
-        return {"found": len(self.items) + len(refused), "usable": len(self.items), "refused": refused}
+        odd = [{"record": item.key, "oddity": item.oddity} for item in self.items if item.oddity]
+        return {"found": self.records + len(refused), "usable": self.records, "refused": refused, "odd": odd}
 
 
 @dataclass(frozen=True)
@@ -92,53 +123,6 @@ def mean(values: Iterable[float | None]) -> float | None:
     if not listed or None in listed:
         return None
     return math.fsum(value for value in listed if value is not None) / len(listed)
-
-
-Text = Annotated[str, Field(min_length=1)]
-
-
-class Annotation(BaseModel):
-    """A record of an annotation file; fields that no scorer needs are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-AnyAnnotation = TypeVar("AnyAnnotation", bound=Annotation)
-
-
-def read_list(path: Path) -> list[dict[str, Any]]:
-    """The JSON objects of an annotation file. Raises UserError where the file is missing or no list of objects."""
-    try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; put the benchmark's official annotation there") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}; fetch the file again") from None
-    if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
-        raise UserError(f"{path}: must hold a list of records, as the official annotation does")
-    return records
-
-
-def parse(model: type[AnyAnnotation], record: dict[str, Any], path: Path, name: str) -> AnyAnnotation:
-    """One record as `model`. Raises UserError naming the file, the record and the field."""
-    try:
-        return model.model_validate(record)
-    except ValidationError as error:
-        raise UserError(
-            f"{path}: record {name}: {describe(error).removeprefix('record: ')}; correct this record"
-        ) from None
-
-
-def only_once(items: Iterable[AnyItem]) -> Loaded[AnyItem]:
-    """Keep the first item of each key and refuse the later ones."""
-    kept: dict[str, AnyItem] = {}
-    refused = []
-    for item in items:
-        if item.key in kept:
-            refused.append((item.key, "stands twice; the first record counts"))
-        else:
-            kept[item.key] = item
-    return Loaded(tuple(kept.values()), tuple(refused))
 
 
 def grid_over(start: float, end: float, limit: float, stream: Stream) -> Grid:
@@ -183,3 +167,16 @@ def by_subset(samples: Iterable[Sample], subsets: Sequence[str]) -> dict[str, li
     for sample in samples:
         grouped[sample.item.subset].append(sample)
     return grouped
+
+
+def asked_episode(item: Item, question: str, time: float, shown: float, stream: Stream) -> Episode:
+    """One decision, at `time`, on a question asked then, after the `shown` seconds before it as silent history.
+
+    The last frame shown is the one at `time`; where the grid does not divide `shown`, its first seconds are left out.
+    """
+    grid = grid_over(0.0, shown, shown, stream)
+    grid = grid.model_copy(update={"start": max(0.0, time - grid.times[-1])})
+    past = list(zip(grid.times, grid.frame_times, strict=True))[:-1]
+    last = grid.model_copy(update={"start": past[-1][0] if past else grid.start, "turns": 1})
+    history = [HistoryTurn(time=time, frame_times=frames, text=None) for time, frames in past]
+    return episode_of(item, last, [Query(text=question, time=last.times[-1])], history=history)

@@ -10,9 +10,13 @@ import typer
 
 import turnwise
 from turnwise.cli.asking import sql
+from turnwise.cli.doctor import doctor
+from turnwise.cli.eval import evaluation
+from turnwise.cli.judge import judge
 from turnwise.cli.profiles import profile
 from turnwise.cli.rollout import rollout
 from turnwise.cli.settings import SETTINGS
+from turnwise.cli.show import show
 from turnwise.cli.views import report, track
 from turnwise.errors import UserError
 
@@ -22,7 +26,9 @@ app = typer.Typer(
     **SETTINGS,
 )
 app.add_typer(profile, name="profile")
-for command in (rollout, sql, track, report):
+app.add_typer(judge, name="judge")
+app.add_typer(evaluation, name="eval")
+for command in (rollout, show, sql, track, report, doctor):
     app.command()(command)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnwise.errors import UserError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -26,26 +28,51 @@ class Format(StrEnum):
 
 def sql(
     query: Annotated[
-        str, typer.Argument(help="One SQL query over the views of `turnwise.duckdb`, in DuckDB's dialect.")
-    ],
+        str | None,
+        typer.Argument(
+            help="One SQL query over the views of `turnwise.duckdb`, in DuckDB's dialect.", show_default=False
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="Read the query from a file.", exists=True, dir_okay=False, show_default=False
+        ),
+    ] = None,
     form: Annotated[
         Format, typer.Option("--format", help="For people, for spreadsheets, for programs.")
     ] = Format.table,
 ) -> None:
-    """Ask the tables of all cells: `decisions`, `updates`, `samples`, `evidence`, `trajectories`, `cells`.
+    """Ask the tables of all cells.
 
-    Examples (docs/tables.md has every column and more queries):
+    Tables: `decisions`, `updates`, `samples`, `evidence`, `trajectories`, `cells`.
+    Views: `sign_flips`, `redundancy`, `mixed_trajectories`, `credit_by_turn`, `ablation`.
+    docs/tables.md has every column and more queries.
 
-    - `turnwise sql "select arm, avg(flipped::int) from decisions group by arm"`
+    Examples:
+
+    - `turnwise sql "from ablation"`
+
+    - `turnwise sql "select arm, avg(flipped::int) as flip_share from decisions group by arm order by arm"`
 
     - `turnwise sql "describe decisions"`
 
     - `turnwise sql --format csv "select * from updates where arm = 'turnwise'" > updates.csv`
+
+    - `turnwise sql --format json --file question.sql`
     """
     from turnwise import tables
 
-    rows = tables.query(CATALOGUE, query)
+    rows = tables.query(CATALOGUE, _asked(query, file))
     {Format.table: _print_table, Format.csv: _print_csv, Format.json: _print_json}[form](rows)
+
+
+def _asked(query: str | None, file: Path | None) -> str:
+    if query is not None and file is None:
+        return query
+    if query is None and file is not None:
+        return file.read_text(encoding="utf-8", errors="replace")
+    raise UserError("sql: give a query or, with --file, a file that holds one; `turnwise sql --help` has examples")
 
 
 def _print_table(rows: "pa.Table") -> None:

@@ -21,9 +21,9 @@ def use(names: Names) -> None:
 
     Examples:
 
-    - `turnwise profile use embedded` the complete default
+    - the complete default: `turnwise profile use embedded`
 
-    - `turnwise profile use embedded smoke` the same, small
+    - the same, small: `turnwise profile use embedded smoke`
     """
     from turnwise.config import PARAMS, compose
     from turnwise.files import write_text
@@ -51,9 +51,9 @@ def show(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")]
 
     Examples:
 
-    - `turnwise profile show` where the present parameters come from
+    - where the present parameters come from: `turnwise profile show`
 
-    - `turnwise profile show smoke` what `turnwise profile use smoke` would write
+    - what `turnwise profile use smoke` would write: `turnwise profile show smoke`
     """
     from turnwise.config import PARAMS, compose, read_yaml, validate
 
@@ -80,7 +80,7 @@ def params_yaml(values: dict[str, Any]) -> str:
     """`params.yaml` as text: a header, then a section a key with one field, or one arm, a line."""
     lines = [
         f"# Written by `turnwise profile use {' '.join(values['profiles'])}`; edit it freely.",
-        "# `turnwise profile show` tells what was edited. Every field is described in turnwise/config.py.",
+        "# `turnwise profile show` tells what was edited. Every field is described in turnwise/config.",
     ]
     for key, value in values.items():
         if isinstance(value, dict):

@@ -40,8 +40,8 @@ def rollout(
     - `turnwise rollout --model runs/turnwise/0/model --video data/clips/dev/dev-0000.mp4 --grid 2
       --query "Tell me about every new object that comes into view."`
 
-    - `turnwise rollout --model Qwen/Qwen2.5-VL-3B-Instruct --video match.mp4 --grid 4 --frames-per-turn 2
-      --query "Say when a goal is scored."` after `turnwise profile use qwen2.5-vl-3b`: as MMDuet2 watches
+    - as MMDuet2 watches, after `turnwise profile use qwen2.5-vl-3b`: `turnwise rollout --model
+      Qwen/Qwen2.5-VL-3B-Instruct --video match.mp4 --grid 4 --frames-per-turn 2 --query "Say when a goal is scored."`
     """
     from turnwise.config import read_params
 

@@ -16,7 +16,10 @@ def track() -> None:
     from turnwise.tracking import track
 
     runs = track(Path(), read_params())
-    print(f"mlflow.db: {runs} runs of this experiment; `make up` shows them")
+    if runs:
+        print(f"mlflow.db: {runs} runs of this experiment; `make up` shows them")
+    else:
+        print("runs: no cell of this experiment is finished, so nothing is recorded; `dvc repro` runs them")
 
 
 def report() -> None:

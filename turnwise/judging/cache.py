@@ -1,6 +1,7 @@
 """Verdicts kept on disk: a judge is asked each thing once, whatever stage, process or retry asks again."""
 
 import asyncio
+import errno
 import hashlib
 import json
 import sqlite3
@@ -9,60 +10,120 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from turnwise.judging.base import Grade, Judge, Verdict
+from turnwise.errors import UserError
+from turnwise.judging.base import Grade, Judge, Verdict, abstentions
+from turnwise.progress import emit
 
 _WAIT = 60.0  # seconds that a process waits for another one's transaction
+_ELSEWHERE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY")  # faults that are not the file's
+INSERT = "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?)"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS verdicts"
+    " (key TEXT PRIMARY KEY, judge TEXT NOT NULL, item TEXT NOT NULL, score REAL NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS spending"
+    " (model TEXT PRIMARY KEY, calls INTEGER NOT NULL, prompt INTEGER NOT NULL, completion INTEGER NOT NULL)",
+)
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction on the cache's file, which is made if it is missing.
+
+    Raises UserError for a file that cannot be used, and OSError where the disk is full or takes no writing, or where
+    another process does not let go of the file.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=_WAIT, isolation_level="IMMEDIATE")) as db, db:
+            db.execute("PRAGMA synchronous = normal")  # in WAL mode a power cut may lose the last verdicts, no more
+            yield db
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
+            raise OSError(errno.EIO, str(error), str(path)) from None
+        raise UserError(f"{path}: {error}; move this file away, verdicts are then asked for again") from None
 
 
 class VerdictCache:
     """SQLite file of scores, keyed by the judge's version and all of the grade. Abstentions are not kept: ask again.
 
-    Safe for several processes at a time (WAL; each call is one read and at most one write transaction). Where two
-    give different scores, the one written first stands.
+    Safe for several processes at a time (WAL; verdicts are written as they come). Where two give different scores, the
+    one written first stands.
     """
 
-    def __init__(self, path: str | Path):
-        """Opens or creates the file, and its folder."""
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._open() as db:
-            db.execute("PRAGMA journal_mode = wal")
-            db.execute(
-                "CREATE TABLE IF NOT EXISTS verdicts"
-                " (key TEXT PRIMARY KEY, judge TEXT NOT NULL, item TEXT NOT NULL, score REAL NOT NULL) WITHOUT ROWID"
-            )
+    def __init__(self, path: str | Path, *, abstain: str = "drop_point", max_abstained: float = 1.0):
+        """Opens or creates the file, and its folder; `abstain` and `max_abstained` as in `params.yaml`, section `judge`.
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=_WAIT)) as db, db:
-            db.execute("PRAGMA synchronous = normal")  # in WAL mode a power cut may lose the last verdicts, no more
-            yield db
+        Raises UserError for a file that is no cache of verdicts.
+        """
+        self.path, self.abstain, self.max_abstained = Path(path), abstain, max_abstained
+        with connected(self.path) as db:
+            db.execute("PRAGMA journal_mode = wal")
+            for table in _TABLES:
+                db.execute(table)
+            db.execute("SELECT key, judge, item, score FROM verdicts LIMIT 0")
 
     def grade_all(self, judge: Judge, items: Sequence[Grade]) -> list[Verdict]:
-        """Verdicts in the order of `items`; the judge is asked once for each distinct item that is not in the file."""
+        """Verdicts in the order of `items`; the judge is asked once for each distinct item that is not in the file.
+
+        Raises UserError where the judge abstains more often than the cache's limits allow; what it did answer is kept.
+        """
         distinct = {item: _key(judge.version, item) for item in items}
-        scores = self._get(list(distinct.values()))
-        missing = [item for item, key in distinct.items() if key not in scores]
-        answers = dict(zip(missing, asyncio.run(_ask(judge, missing)), strict=True)) if missing else {}
-        self._put(judge.version, {item: v.score for item, v in answers.items() if v.score is not None})
-        verdicts = answers | {item: Verdict(scores[key]) for item, key in distinct.items() if key in scores}
-        return [verdicts[item] for item in items]
+        scores = self._get(distinct)
+        fresh = self._ask(judge, [item for item in distinct if item not in scores])
+        verdicts = [Verdict(scores[item]) if item in scores else fresh[item] for item in items]
+        self._check(judge.name, verdicts)
+        return verdicts
 
-    def _get(self, keys: Sequence[str]) -> dict[str, float]:
+    def missing(self, judge: Judge, items: Sequence[Grade]) -> list[Grade]:
+        """The distinct items that the judge would be asked."""
+        distinct = {item: _key(judge.version, item) for item in items}
+        known = self._get(distinct)
+        return [item for item in distinct if item not in known]
+
+    def _ask(self, judge: Judge, items: Sequence[Grade]) -> dict[Grade, Verdict]:
+        answers: dict[Grade, Verdict] = {}
+        with connected(self.path) as db:
+
+            def done(item: Grade, verdict: Verdict) -> None:
+                answers[item] = verdict
+                if verdict.score is not None:  # at once: a kill loses no answer that was paid for
+                    db.execute(INSERT, row_of(judge.version, item, verdict.score))
+                    db.commit()
+
+            if items:
+                asyncio.run(judge.grade_all(items, done))
+        return answers
+
+    def _check(self, judge: str, verdicts: Sequence[Verdict]) -> None:
+        causes = abstentions(verdicts)
+        if not causes:
+            return
+        missing, listed = sum(causes.values()), ", ".join(f"{count} {cause}" for cause, count in causes.items())
+        said = f"{judge} abstained from {missing} of {len(verdicts)} verdicts ({listed})"
+        if self.abstain == "stop" or missing > self.max_abstained * len(verdicts):
+            limit = "judge.abstain: stop" if self.abstain == "stop" else f"judge.max_abstained: {self.max_abstained:g}"
+            raise UserError(f"params.yaml: {limit}: {said}; see to the judge and run again, its verdicts are kept")
+        emit("warning", message=said)
+
+    def _get(self, keys: Mapping[Grade, str]) -> dict[Grade, float]:
         select = "SELECT key, score FROM verdicts WHERE key IN (SELECT value FROM json_each(?))"
-        with self._open() as db:
-            return dict(db.execute(select, [json.dumps(keys)]))
-
-    def _put(self, judge: str, scores: Mapping[Grade, float]) -> None:
-        rows = [(_key(judge, item), judge, json.dumps(asdict(item)), score) for item, score in scores.items()]
-        if rows:
-            with self._open() as db:
-                db.executemany("INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?)", rows)
+        with connected(self.path) as db:
+            found = dict(db.execute(select, [json.dumps(list(keys.values()))]))
+        for item, key in keys.items():
+            if key in found and not is_score(found[key], item):
+                raise UserError(f"{self.path}: {found[key]!r} is no score of 0..{item.levels - 1}; move this file away")
+        return {item: found[key] for item, key in keys.items() if key in found}
 
 
-def _key(judge: str, item: Grade) -> str:
-    return hashlib.sha256(json.dumps([judge, asdict(item)], sort_keys=True).encode()).hexdigest()
+def is_score(value: object, item: Grade) -> bool:
+    """Whether a value from a file can be a score of the item."""
+    return isinstance(value, float) and 0 <= value <= item.levels - 1
 
 
-async def _ask(judge: Judge, items: Sequence[Grade]) -> list[Verdict]:
-    return await asyncio.gather(*(judge.grade(item) for item in items))
+def row_of(version: str, item: Grade, score: float) -> tuple[str, str, str, float]:
+    """The row of table `verdicts` that keeps a score."""
+    return _key(version, item), version, json.dumps(asdict(item)), score
+
+
+def _key(version: str, item: Grade) -> str:
+    return hashlib.sha256(json.dumps([version, asdict(item)], sort_keys=True).encode()).hexdigest()

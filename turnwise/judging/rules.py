@@ -2,10 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from turnwise import config
 from turnwise.judging.base import Grade, Judge, Verdict
 
 FILLER = frozenset(
@@ -34,7 +32,7 @@ def content(text: str) -> frozenset[str]:
     return frozenset(words - FILLER or words)
 
 
-class RuleJudge:
+class RuleJudge(Judge):
     """Compares the informative words of reply and reference; see `level` and `repeats`."""
 
     def __init__(self, levels: int):
@@ -46,6 +44,8 @@ class RuleJudge:
         """Always a score."""
         if item.kind == "repeat":
             return Verdict(float(repeats(item.reply, item.reference)))
+        if item.kind == "dialogue":
+            return Verdict(float(dialogue(item.reply, item.reference)))
         return Verdict(float(level(item.reply, item.reference, item.levels)))
 
 
@@ -68,10 +68,14 @@ def repeats(reply: str, earlier: str) -> bool:
     return any(said <= content(line) for line in earlier.splitlines())
 
 
-JUDGES: dict[str, Callable[[int], Judge]] = {"rule": RuleJudge}
-"""Kind in `params.yaml` -> the judge of so many levels."""
+def dialogue(said: str, expected: str) -> int:
+    """How many of three checkpoints the replies so far (lines `4.0 s: text`) meet, given the expected answers (likewise).
 
-
-def build_judge(spec: config.JudgeSpec) -> Judge:
-    """The judge of the configuration."""
-    return JUDGES[spec.kind](spec.levels)
+    Granularity: no more replies than answers. Sequence: the answers that replies are closest to come in their order.
+    Coverage: every answer is said, and every reply says a part of one. None before a reply says a part of an answer.
+    """
+    replies, answers = ([line.partition(" s: ")[2] for line in text.splitlines()] for text in (said, expected))
+    found = [[level(reply, answer, 5) for answer in answers] for reply in replies]
+    closest = [row.index(max(row)) for row in found if any(row)]
+    covered = all(any(row[w] == 4 for row in found) for w in range(len(answers))) and len(closest) == len(replies)
+    return (len(replies) <= len(answers)) + (closest == sorted(closest)) + covered if closest else 0

@@ -5,6 +5,7 @@ from turnwise.policy.frames import FrameStore
 from turnwise.policy.loading import Loaded, load_policy, trainable_parameters
 from turnwise.policy.logprobs import Batch, action_logprobs, learning_batch
 from turnwise.policy.sampler import HfSampler, Sampler
+from turnwise.policy.vllm_engine import VllmSampler
 
 __all__ = [
     "Batch",
@@ -12,6 +13,7 @@ __all__ = [
     "HfSampler",
     "Loaded",
     "Sampler",
+    "VllmSampler",
     "action_logprobs",
     "build_embedded",
     "learning_batch",

@@ -42,7 +42,7 @@ class Script:
         texts = [[query.text for query in queries] for queries in episode.shown_queries()]
         for past, said in zip(episode.history, texts, strict=False):
             ids, frames = self._shown(past.frame_times, said)
-            opening += [*ids, *policy.encode_action(past.text).tokens, *policy.newline]
+            opening += [*ids, *policy.encode_action(past.text).tokens, *policy.closing]
             seen += frames
         self.opening = self._piece(opening, seen)
         decided = zip(episode.grid.frame_times, texts[len(episode.history) :], strict=True)
@@ -51,22 +51,29 @@ class Script:
     def longest(self, max_action_tokens: int) -> int:
         """Tokens of the conversation if every action ran into the cap, with its closing tokens."""
         given = len(self.opening.ids) + sum(len(turn.ids) for turn in self.turns)
-        return given + len(self.turns) * (max_action_tokens + 2)
+        return given + len(self.turns) * (max_action_tokens + 1 + len(self._policy.closing))
 
     def _shown(self, times: Sequence[float], texts: Sequence[str]) -> tuple[list[int], list[tuple[Frame, Grid]]]:
-        """A user message with the frames and then the texts, and the header of the answer."""
+        """A user message with the frames and then the texts, and the header of the answer.
+
+        Without messages (`Protocol.messages`) the frames alone, after a user message with the texts, if any.
+        """
         policy = self._policy
         frames = [Frame(self._clip, time) for time in times]
         grids = [patches.grid for patches in self._store.patches(frames)]
-        ids = [*policy.headers["user"]]
+        seen: list[int] = []
         for h, w in grids:
-            ids += [policy.vision_start_id, *[policy.image_id] * (h * w), policy.vision_end_id]
+            seen += [policy.vision_start_id, *[policy.image_id] * (h * w), policy.vision_end_id]
         said = policy.encode("\n".join(texts)) if texts else []
-        ids += [*said, policy.end_id, *policy.newline, *policy.headers["assistant"]]
+        opened, closed = policy.headers["user"], [policy.end_id, *policy.newline]
+        if policy.protocol.messages:
+            ids = [*opened, *seen, *said, *closed, *policy.headers["assistant"]]
+        else:
+            ids = [*opened, *said, *closed, *seen] if texts else seen
         return ids, list(zip(frames, grids, strict=True))
 
     def _piece(self, ids: list[int], frames: list[tuple[Frame, Grid]]) -> Piece:
-        return Piece(ids, frames, *positions(ids, [grid for _, grid in frames], self._policy.image_id))
+        return Piece(ids, frames, *positions(ids, [grid for _, grid in frames], {self._policy.image_id}))
 
 
 class Conversation:
@@ -90,7 +97,7 @@ class Conversation:
 
     def act(self, turn: int, tokens: Sequence[int]) -> None:
         """Append a sampled action, then the tokens that close its turn, which no one sampled."""
-        closing = [*([] if tokens[-1] == self._policy.end_id else [self._policy.end_id]), *self._policy.newline]
+        closing = [*([] if tokens[-1] == self._policy.end_id else [self._policy.end_id]), *self._policy.closing]
         ids = [*tokens, *closing]
         self._append(Piece(ids, [], text_positions(len(ids)), len(ids)))
         self.turn_ids[len(self.ids) - len(ids) : len(self.ids) - len(closing)] = [turn] * len(tokens)

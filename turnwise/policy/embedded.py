@@ -24,7 +24,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from turnwise.config import Policy
 from turnwise.files import replacing
-from turnwise.protocols import PROTOCOLS
+from turnwise.protocols import NO_REPLY, Protocol
 
 VOCABULARY = 1024
 """Most token ids of the embedded tokenizer, bytes and special tokens included."""
@@ -46,12 +46,14 @@ CHAT_TEMPLATE = (
 """What Qwen's template does with text and images."""
 
 
-def build_embedded(config: Policy, texts: Iterable[str], folder: Path, seed: int) -> None:
+def build_embedded(
+    config: Policy, texts: Iterable[str], folder: Path, seed: int, protocol: Protocol = NO_REPLY
+) -> None:
     """Write a fresh embedded policy (weights, configuration, tokenizer, image processor) to `folder`, by rename.
 
-    `texts` are what the tokenizer learns its words from. The same arguments write the same bytes.
+    `texts` are what the tokenizer learns its words from, beside the protocol's. The same arguments write the same bytes.
     """
-    tokenizer = train_tokenizer(texts)
+    tokenizer = train_tokenizer(texts, protocol)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = _model(config, tokenizer)
@@ -66,8 +68,8 @@ def build_embedded(config: Policy, texts: Iterable[str], folder: Path, seed: int
         processor.save_pretrained(scratch)
 
 
-def train_tokenizer(texts: Iterable[str]) -> Qwen2Tokenizer:
-    """A byte-level BPE of at most `VOCABULARY` ids over the distinct texts and, weighted to be whole, the protocols'."""
+def train_tokenizer(texts: Iterable[str], protocol: Protocol) -> Qwen2Tokenizer:
+    """A byte-level BPE of at most `VOCABULARY` ids over the distinct texts and, weighted to be whole, the protocol's."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     split = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), "isolated")
@@ -76,7 +78,7 @@ def train_tokenizer(texts: Iterable[str]) -> Qwen2Tokenizer:
     )
     tokenizer.decoder = decoders.ByteLevel()
     corpus = sorted(set(texts))
-    common = [t for p in PROTOCOLS.values() for t in (p.silence, p.system)] + ["system", "user", "assistant"]
+    common = [*protocol.texts, "system", "user", "assistant"]
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(SPECIAL),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),

@@ -16,11 +16,14 @@ def hidden_states(
     """Hidden states [B, L, D] of the last layer. `features` are those of `rows.frames`; None where there are none.
 
     Without `mask` [B, 1, L, S] (additive) attention is causal, which is all that rows filled at the right need.
-    Raises ValueError where the visual tokens and the placeholders do not match one to one.
+    Raises ValueError where the visual tokens and the placeholders do not match one to one, or frames were not used.
     """
     decoder = policy.model.model.language_model
+    _choose_attention(policy, decoder, masked=mask is not None)
     embeds = decoder.embed_tokens(rows.ids)
     extra: dict[str, Any] = {}
+    if features is None and rows.frames:
+        raise ValueError(f"{len(rows.frames)} frames were given without their features; they would go unseen")
     if features is not None:
         visual = rows.slots >= 0
         _check_match(policy, rows, visual, features)
@@ -38,11 +41,21 @@ def hidden_states(
     ).last_hidden_state
 
 
+def _choose_attention(policy: Loaded, decoder: Any, *, masked: bool) -> None:
+    """Flash attention takes no mask, so rows that bring one take sdpa."""
+    wanted = "sdpa" if masked else policy.attention
+    if decoder.config._attn_implementation != wanted:
+        decoder.set_attn_implementation(wanted)
+
+
 def _check_match(policy: Loaded, rows: Rows, visual: Tensor, features: Features) -> None:
     used = torch.zeros(len(features.embeds), dtype=torch.bool, device=visual.device)
     used[rows.slots[visual]] = True
     if not (bool(used.all()) and torch.equal(visual, rows.ids == policy.image_id)):
-        raise ValueError("visual tokens and their placeholders do not match; a frame would go unseen")
+        raise ValueError(
+            f"the frames' {len(features.embeds)} visual tokens and the rows' {int((rows.ids == policy.image_id).sum())} "
+            "placeholders do not match; a frame would go unseen"
+        )
 
 
 def log_probabilities(policy: Loaded, hidden: Tensor, temperature: float) -> Tensor:

@@ -1,7 +1,8 @@
 """Frames of episodes as the model takes them: decoded, resized and cut into patches once, and seen by the tower once."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,8 @@ from turnwise.policy.positions import Grid
 from turnwise.videos import read_frames
 
 Value = TypeVar("Value")
+TOWER_BATCH = 32
+"""Frames of one backward pass through the tower."""
 
 
 class Frame(NamedTuple):
@@ -40,6 +43,11 @@ class Features(NamedTuple):
     deepstack: tuple[Tensor, ...]
     """[N, D] each, added after the first decoder layers (Qwen3-VL); empty for Qwen2.5-VL."""
 
+    @property
+    def levels(self) -> tuple[Tensor, ...]:
+        """All of them."""
+        return self.embeds, *self.deepstack
+
 
 def frames_of(episode: Episode) -> list[Frame]:
     """Every frame that the episode shows, history first."""
@@ -51,7 +59,8 @@ class FrameStore:
     """Frames below `root`, each distinct (clip, time) decoded once and kept, the longest unused leaving first.
 
     Visual features are kept for as long as the tower's weights stay as they are, so a frozen tower sees a frame once
-    for the whole group, for roll-out and for every learning pass; a tower in training sees it once each pass.
+    for the whole group, for roll-out and for every learning pass. A tower in training sees it once more in each
+    `one_backward_pass`, or else at each call of `features` with gradient.
     """
 
     def __init__(self, root: Path, policy: Loaded, *, capacity: int = 6144):
@@ -61,6 +70,7 @@ class FrameStore:
         self._patches: OrderedDict[Frame, Patches] = OrderedDict()
         self._features: OrderedDict[Frame, Features] = OrderedDict()
         self._version: tuple[int, ...] = ()
+        self._leaves: dict[Frame, Features] | None = None
 
     def prefetch(self, episodes: Iterable[Episode]) -> None:
         """Decode the frames of episodes ahead, opening each clip once. Raises UserError for a bad clip."""
@@ -97,9 +107,36 @@ class FrameStore:
         return self.policy.image_processor.temporal_patch_size, self.policy.image_processor.patch_size**2
 
     def features(self, frames: Sequence[Frame], *, with_grad: bool = False) -> Features:
-        """Visual features of frames, which should be distinct. With `with_grad`, a tower in training is run with gradient."""
-        if with_grad and any(p.requires_grad for p in tower(self.policy).parameters()):
+        """Visual features of frames, which should be distinct; with `with_grad`, a tower in training gets its gradient."""
+        trains = with_grad and any(p.requires_grad for p in tower(self.policy).parameters())
+        if trains and self._leaves is None:
             return _join(self._see(frames))
+        found = self._kept(frames)
+        if trains and self._leaves is not None:
+            self._leaves |= {frame: _leaf(found[frame]) for frame in frames if frame not in self._leaves}
+            found = self._leaves
+        return _join([found[frame] for frame in frames])
+
+    @contextmanager
+    def one_backward_pass(self) -> Iterator[None]:
+        """Within, backward passes stop at the features; on leaving, what they left there goes through the tower at once.
+
+        So micro-batches that share frames run a tower in training once a frame; the gradient is the same.
+        """
+        self._leaves = {}
+        try:
+            yield
+            frames = list(self._leaves)
+            for start in range(0, len(frames), TOWER_BATCH):
+                part = frames[start : start + TOWER_BATCH]
+                outputs = [level for seen in self._see(part) for level in seen.levels]
+                gradients = [level.grad for frame in part for level in self._leaves[frame].levels]
+                torch.autograd.backward(outputs, gradients)
+        finally:
+            self._leaves = None
+
+    def _kept(self, frames: Sequence[Frame]) -> dict[Frame, Features]:
+        """Features without gradient, by the tower as it stands."""
         version = tuple(p._version for p in tower(self.policy).parameters())
         if version != self._version:
             self._features.clear()
@@ -110,7 +147,7 @@ class FrameStore:
             with torch.no_grad():
                 found.update(zip(missing, self._see_alike(missing), strict=True))
         _keep(self._features, found, self.capacity)
-        return _join([found[frame] for frame in frames])
+        return found
 
     def _see_alike(self, frames: Sequence[Frame]) -> list[Features]:
         """On CPU each frame passes by itself: its last bits would depend on its company, and a resumed run keeps other."""
@@ -136,6 +173,11 @@ def _keep(kept: OrderedDict[Frame, Value], new: dict[Frame, Value], capacity: in
         kept.move_to_end(frame)
     while len(kept) > capacity:
         kept.popitem(last=False)
+
+
+def _leaf(features: Features) -> Features:
+    embeds, *deepstack = (level.clone().requires_grad_() for level in features.levels)
+    return Features(embeds, tuple(deepstack))
 
 
 def _join(features: Sequence[Features]) -> Features:

@@ -4,12 +4,15 @@ The tokenizer and the PIL image processor are loaded each by itself: the whole A
 need torchvision, and frames enter as images.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from torch import Tensor
 from transformers import (
     AutoConfig,
@@ -23,9 +26,10 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 from transformers.utils import logging
 
 from turnwise.config import Policy
-from turnwise.errors import UserError
+from turnwise.errors import UserError, out_of_memory
 from turnwise.files import replacing
-from turnwise.protocols import Protocol
+from turnwise.policy.adapters import base_of, load_adapter, new_adapter, save_adapter
+from turnwise.protocols import Protocol, Writing
 from turnwise.records import Action
 
 logging.disable_progress_bar()
@@ -47,20 +51,28 @@ class Loaded:
     image_processor: Qwen2VLImageProcessorPil
     protocol: Protocol
     device: torch.device
+    adapter: PeftModel | None = None
+    """What is trained in place of the model's own weights, where there is one; its layers are in `model`."""
+    attention: str = field(init=False)
+    """Kernel of rows that need no mask of their own; the others take sdpa."""
     end_id: int = field(init=False)
     """The end-of-turn token."""
-    silence_ids: tuple[int, ...] = field(init=False)
-    """The tokens of a wait, without the end-of-turn token."""
+    writing: Writing = field(init=False)
+    """The protocol in this tokenizer's token ids."""
     newline: tuple[int, ...] = field(init=False)
     """Stands between messages."""
+    closing: tuple[int, ...] = field(init=False)
+    """Stands after an action's end-of-turn token."""
     headers: dict[str, list[int]] = field(init=False)
     """What opens a message of each role."""
 
     def __post_init__(self) -> None:
         config = self.model.config
+        self.attention = config.text_config._attn_implementation
         vocabulary = self.tokenizer.get_vocab()
         self.end_id = vocabulary["<|im_end|>"]
-        self.newline, self.silence_ids = tuple(self.encode("\n")), tuple(self.encode(self.protocol.silence))
+        self.newline, self.writing = tuple(self.encode("\n")), Writing(self.protocol, self.encode, self.end_id)
+        self.closing = self.newline if self.protocol.messages else ()
         roles = ("system", "user", "assistant")
         self.headers = {role: [vocabulary["<|im_start|>"], *self.encode(f"{role}\n")] for role in roles}
         self.image_id: int = config.image_token_id
@@ -79,8 +91,8 @@ class Loaded:
         These are all special tokens but the end-of-turn token (a sampled visual placeholder would break the next
         forward) and the ids of the output layer that the tokenizer does not know.
         """
-        bans = torch.zeros(self.model.config.text_config.vocab_size)
-        bans[len(self.tokenizer) :] = BANNED
+        bans = torch.full((self.model.config.text_config.vocab_size,), BANNED)
+        bans[list(self.tokenizer.get_vocab().values())] = 0.0
         config = self.model.config
         vision = {
             config.image_token_id,
@@ -94,24 +106,36 @@ class Loaded:
 
     def action(self, tokens: list[int], logprobs: list[float]) -> Action:
         """An action from its sampled tokens and log-probs [K]; without an end-of-turn token it was capped."""
-        ended = tokens[-1] == self.end_id
+        reading = self.writing.read(tokens)
         return Action(
             tokens=tuple(tokens),
             logprobs=tuple(logprobs),
-            text=str(self.tokenizer.decode(tokens[:-1] if ended else tokens)),
-            kind=self.protocol.classify(tokens, self.silence_ids, self.end_id),
-            capped=not ended,
+            text=str(self.tokenizer.decode(tokens[reading.said])),
+            kind=reading.kind,
+            capped=tokens[-1] != self.end_id,
+            thought_tokens=reading.thought.stop - reading.thought.start,
         )
 
-    def encode_action(self, text: str | None) -> Action:
+    def encode_action(self, text: str | None, thought: str = "") -> Action:
         """The action that says `text`; None is silence. Log-probs are zeros: it was not sampled."""
-        tokens = [*(self.silence_ids if text is None else self.encode(text)), self.end_id]
+        tokens = self.writing.write(text, thought)
         return self.action(tokens, [0.0] * len(tokens))
 
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """Within, the model is its base, without the adapter. Raises ValueError where it has none."""
+        if self.adapter is None:
+            raise ValueError("a policy without an adapter holds no reference of its own")
+        with self.adapter.disable_adapter():
+            yield
+
     def save(self, folder: Path) -> None:
-        """Write model, tokenizer and image processor in the hub layout, by rename."""
+        """Write model (or its adapter alone), tokenizer and image processor in the hub layout, by rename."""
         with replacing(folder) as scratch:
-            self.model.save_pretrained(scratch)
+            if self.adapter is None:
+                self.model.save_pretrained(scratch)
+            else:
+                save_adapter(self.adapter, scratch)
             self.tokenizer.save_pretrained(scratch)
             self.image_processor.save_pretrained(scratch)
 
@@ -119,17 +143,58 @@ class Loaded:
 def load_policy(config: Policy, protocol: Protocol, folder: Path | None, device: str = "auto") -> Loaded:
     """Load a Qwen2.5-VL or Qwen3-VL from `folder`, or from `config.model` (directory or hub id) where that is None.
 
+    A folder that holds an adapter names its base model itself; else `config.lora` puts a fresh adapter in.
     `device`: auto (CUDA where there is one), cpu or cuda. Frames are resized to at most `config.frame_pixels` pixels.
-    Raises UserError naming the source where there is no model of these families.
+    Weights are read from safetensors alone. Raises UserError naming the source where there is no model of these families,
+    a damaged one, or no such attention or device.
     """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("params.yaml: runtime.device: torch finds no CUDA device on this machine; use cpu or auto")
     source = str(folder or config.model)
-    family = _family(source)
+    with _readable(source):
+        base = base_of(source)
+        model = _model(base or source, config)
+        adapter = load_adapter(model, source) if base else new_adapter(model, config.lora) if config.lora else None
+    if config.gradient_checkpointing:
+        model.activation_checkpointing_enable()
+        # Frames are written into the embeddings, which a leaf with gradient would refuse; this checkpointing needs none.
+        model.disable_input_require_grads()
     place = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    model: Any = FAMILIES[family].from_pretrained(source, dtype=getattr(torch, config.dtype))
-    processor = Qwen2VLImageProcessorPil.from_pretrained(source)
-    smallest = min(processor.size["shortest_edge"], config.frame_pixels)
-    processor.size = {"shortest_edge": smallest, "longest_edge": config.frame_pixels}
-    return Loaded(model.to(place).eval(), AutoTokenizer.from_pretrained(source), processor, protocol, place)
+    model.to(place).eval()
+    with _readable(source):
+        tokenizer, processor = AutoTokenizer.from_pretrained(source), Qwen2VLImageProcessorPil.from_pretrained(source)
+        smallest = min(processor.size["shortest_edge"], config.frame_pixels)
+        processor.size = {"shortest_edge": smallest, "longest_edge": config.frame_pixels}
+        return Loaded(model, tokenizer, processor, protocol, place, adapter)
+
+
+@contextmanager
+def _readable(source: str) -> Iterator[None]:
+    """Turn what the libraries raise over a missing or damaged file into a UserError; that may be any exception."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        raise UserError(
+            f"{source}: a file of this model is missing or damaged ({reason}); fetch it again, or have `dvc repro` write it"
+        ) from None
+
+
+def _model(source: str, config: Policy) -> Any:
+    family: Any = FAMILIES[_family(source)]
+    settings = {"dtype": getattr(torch, config.dtype), "attn_implementation": config.attention}
+    try:
+        model, found = family.from_pretrained(source, output_loading_info=True, use_safetensors=True, **settings)
+    except ImportError as error:
+        reason = f"{config.attention} cannot be used ({str(error).splitlines()[0]})"
+        raise UserError(f"params.yaml: policy.attention: {reason}; use sdpa") from None
+    if absent := sorted(found["missing_keys"]):
+        raise UserError(f"{source}: {len(absent)} of its tensors are missing, {absent[0]!r} first; fetch it again")
+    return model
 
 
 def _family(source: str) -> str:
@@ -152,7 +217,8 @@ def tower(policy: Loaded) -> torch.nn.Module:
 
 
 def trainable_parameters(policy: Loaded, freeze_vision: bool) -> list[torch.nn.Parameter]:
-    """Parameters to optimise, in module order; sets `requires_grad` of the vision tower to match."""
-    policy.model.requires_grad_(True)
-    tower(policy).requires_grad_(not freeze_vision)
+    """Parameters to optimise, in module order: the adapter's, or all but a frozen tower's; sets `requires_grad` to match."""
+    if policy.adapter is None:
+        policy.model.requires_grad_(True)
+        tower(policy).requires_grad_(not freeze_vision)
     return [p for p in policy.model.parameters() if p.requires_grad]

@@ -24,7 +24,15 @@ class Sampler(Protocol):
     """What rolls episodes out."""
 
     def rollout(
-        self, episodes: Sequence[Episode], group_size: int, *, temperature: float, top_k: int, top_p: float, seed: int
+        self,
+        episodes: Sequence[Episode],
+        group_size: int,
+        *,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        seed: int,
+        on_turn: OnTurn | None = None,
     ) -> list[Trajectory]:
         """Sample `group_size` trajectories of each episode: episode-major, index 0..G-1."""
 
@@ -90,12 +98,7 @@ class HfSampler:
         self.frames.prefetch(episodes)
         rows = []
         for episode in episodes:
-            script = Script(self.policy, self.frames, episode)
-            if (tokens := script.longest(self.max_action_tokens)) > self.max_context:
-                raise UserError(
-                    f"params.yaml: rollout.max_context: episode {episode.id!r} may take {tokens} tokens, over the limit "
-                    f"of {self.max_context}; raise the limit, or lower policy.frame_pixels or rollout.max_action_tokens"
-                )
+            script = script_within(self.policy, self.frames, episode, self.max_action_tokens, self.max_context)
             for index in range(group_size):
                 uniforms = _uniforms((episode.turns, self.max_action_tokens), seed, episode.id, index)
                 rows.append(_Row(self.policy, script, episode, index, uniforms.to(self.policy.device)))
@@ -153,6 +156,19 @@ class HfSampler:
         hidden = hidden_states(self.policy, one, None, mask=mask, cache=cache)
         cache.advance(1)
         return hidden[:, 0]
+
+
+def script_within(
+    policy: Loaded, frames: FrameStore, episode: Episode, max_action_tokens: int, max_context: int
+) -> Script:
+    """What the episode's conversation is given. Raises UserError where its longest form exceeds `max_context`."""
+    script = Script(policy, frames, episode)
+    if (tokens := script.longest(max_action_tokens)) > max_context:
+        raise UserError(
+            f"params.yaml: rollout.max_context: episode {episode.id!r} may take {tokens} tokens, over the limit "
+            f"of {max_context}; raise the limit, or lower policy.frame_pixels or rollout.max_action_tokens"
+        )
+    return script
 
 
 def choose(logp: Tensor, uniforms: Tensor, sampling: Sampling) -> Tensor:

@@ -33,7 +33,7 @@ def pauc(points: Sequence[tuple[float, float]], span: tuple[float, float], top: 
 
 @dataclass(frozen=True)
 class Reachable:
-    """The windows of an episode that hold a decision time; the others nobody can answer."""
+    """The windows of an episode that count: those that hold a decision time; the others nobody can answer."""
 
     times: Float
     """[T] decision times, seconds."""
@@ -42,15 +42,15 @@ class Reachable:
     length: Float
     """[W] seconds."""
     inside: Bool
-    """[W] whether a decision time is inside."""
+    """[W] whether it counts."""
 
     @classmethod
-    def of(cls, episode: Episode) -> "Reachable":
-        """From the grid and the windows of an episode."""
+    def of(cls, episode: Episode, begun: bool = False) -> "Reachable":
+        """From the grid and the windows of an episode; `begun` counts those that start by the last decision instead."""
         times = np.array(episode.grid.times)
         start, end = np.array([window.reply for window in episode.windows]).reshape(-1, 2).T
-        inside = (times[:, None] >= start) & (times[:, None] <= end)
-        return cls(times, start, end - start, np.asarray(inside.any(0)))
+        inside = start <= times[-1] if begun else ((times[:, None] >= start) & (times[:, None] <= end)).any(0)
+        return cls(times, start, end - start, np.asarray(inside))
 
 
 def prefix_pauc(windows: Sequence[Reachable], levels: Sequence[Float], top: int, omega: float) -> Float:

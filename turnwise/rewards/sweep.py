@@ -1,59 +1,43 @@
 """From evidence to the prefix scores of a group: what a trajectory would have been paid had it fallen silent."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from turnwise import config
 from turnwise.episodes import Episode
 from turnwise.errors import UserError
-from turnwise.records import Evidence, Float, Group
+from turnwise.records import Evidence, Group
+from turnwise.rewards.base import Reward
 from turnwise.rewards.mmduet2 import MMDuet2
+from turnwise.rewards.streampro import StreamPro
+from turnwise.rewards.thinkstream import ThinkStream
 
 
-class Reward(Protocol):
-    """A reward is its prefix scores, by term; its total is weights times terms.
-
-    One of your own may inherit from this class and leave `batch_terms` as it is.
-    """
-
-    @property
-    def name(self) -> str:
-        """As in `params.yaml`."""
-
-    @property
-    def prefix_causal(self) -> bool:
-        """False: the score of a reply may depend on later ones, so that a prefix has no score of its own."""
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """Weight of each term."""
-
-    def prefix_terms(self, episode: Episode, evidence: Evidence) -> dict[str, Float]:
-        """Each term [T + 1], unweighted, of the trajectory whose actions after turn t = 0..T are silence."""
-
-    def batch_terms(self, judged: Sequence[tuple[Episode, Evidence]]) -> dict[str, Float]:
-        """`prefix_terms` of B trajectories [B, T + 1], with T the longest; shorter rows hold their last value.
-
-        This way is one call a trajectory; a reward that can do better says so by a method of its own.
-        """
-        each = [self.prefix_terms(episode, evidence) for episode, evidence in judged]
-        longest = max(evidence.turns for _, evidence in judged)
-        return {
-            name: np.stack([np.pad(one[name], (0, longest + 1 - len(one[name])), mode="edge") for one in each])
-            for name in self.weights
-        }
+def _mmduet2(spec: config.MMDuet2Reward, top: int) -> Reward:
+    return MMDuet2(spec.weights, top, spec.omega, spec.prefix_chars, spec.variant)
 
 
-REWARDS: dict[str, Callable[..., Reward]] = {"mmduet2": MMDuet2}
-"""Name in `params.yaml` -> the reward of its weights and settings."""
+def _thinkstream(spec: config.ThinkStreamReward, top: int) -> Reward:
+    return ThinkStream(spec.weights, top, spec.slack, spec.decay_turns)
+
+
+def _streampro(spec: config.StreamProReward, top: int) -> Reward:
+    return StreamPro(spec.weights, top, spec.reach, spec.judged == "prefix")
+
+
+REWARDS: dict[str, Callable[[Any, int], Reward]] = {
+    "mmduet2": _mmduet2,
+    "thinkstream": _thinkstream,
+    "streampro": _streampro,
+}
+"""Name in `params.yaml` -> the reward of its section and of the best level."""
 
 
 def build_reward(spec: config.Reward, levels: int) -> Reward:
     """The reward of the configuration, for a judge of `levels` levels."""
-    weights = {"pauc": spec.pauc, "repetition": spec.repetition, "outside": spec.outside, "prefix": spec.prefix}
-    return REWARDS[spec.name](weights=weights, top=levels - 1, omega=spec.omega, prefix_chars=spec.prefix_chars)
+    return REWARDS[spec.name](spec, levels - 1)
 
 
 def sweep(reward: Reward, episode: Episode, evidence: Sequence[Evidence]) -> Group:
@@ -69,8 +53,8 @@ def sweep_batch(reward: Reward, groups: Sequence[tuple[Episode, Sequence[Evidenc
     """
     if not reward.prefix_causal:
         raise UserError(
-            f"params.yaml: reward.name: {reward.name} scores replies by later ones, so prefixes have no score; "
-            "choose a prefix-causal reward"
+            f"params.yaml: reward.name: {reward.name} scores replies by later ones, so a prefix has no score, which every "
+            "turn rule needs; choose a prefix-causal reward, or have its rubric judged on each prefix"
         )
     judged = [(episode, one) for episode, evidence in groups for one in evidence]
     for episode, one in judged:

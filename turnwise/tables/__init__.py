@@ -11,12 +11,13 @@ from turnwise.tables.columns import (
     trajectory_columns,
 )
 from turnwise.tables.parquet import read_table, write_table
-from turnwise.tables.schema import KEYS, PLACES, SCHEMAS
+from turnwise.tables.schema import KEYS, PLACES, SCHEMAS, TERMS, schema_of
 
 __all__ = [
     "KEYS",
     "PLACES",
     "SCHEMAS",
+    "TERMS",
     "build_catalogue",
     "concat",
     "decision_columns",
@@ -25,6 +26,7 @@ __all__ = [
     "groups_from",
     "query",
     "read_table",
+    "schema_of",
     "trajectories_from",
     "trajectory_columns",
     "write_table",

@@ -6,7 +6,7 @@ slash, as `query` does. (`file_search_path` would not do: DuckDB looks in the wo
 can read the file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,24 @@ import pyarrow as pa
 
 from turnwise.errors import UserError
 from turnwise.files import replacing
-from turnwise.tables.schema import PLACES, SCHEMAS, sql_type
+from turnwise.tables.schema import PLACES, SCHEMAS, schema_of, sql_type
+from turnwise.tables.views import ABLATION, VIEWS
 
 STORAGE = "v1.2.0"
+TABLE = "reports/ablation.csv"
 READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 """What `query` runs: a COPY or an EXPORT would write files even where the catalogue is read-only."""
 Cells = Sequence[tuple[str, int]]
 
 
-def build_catalogue(path: str | Path, root: str | Path, cells: Cells) -> None:
-    """Write the catalogue of `cells` (arm, seed) at `path`, by rename: a view for each table, and `cells`.
+def build_catalogue(path: str | Path, root: str | Path, cells: Cells, terms: Iterable[str]) -> None:
+    """Write the catalogue of `cells` (arm, seed) at `path`, by rename: `cells`, a view for each table, and VIEWS.
 
-    Views have `arm` and `seed` first and hold the cells whose file is below `root`/runs now; a table that no cell has is
-    empty. `path` should lie in `root`, where `query` looks for the tables.
+    `terms` are those of the experiment's reward, which name columns.
+
+    Views of tables have `arm` and `seed` first and hold the cells whose file is below `root`/runs now; a table that no cell
+    has is empty. `ablation` is empty without `root`/reports/ablation.csv. `path` should lie in `root`, where `query` looks
+    for the files.
     """
     settings: dict[str, Any] = {"storage_compatibility_version": STORAGE}
     with replacing(path) as scratch, duckdb.connect(scratch, config=settings) as connection:
@@ -36,7 +41,10 @@ def build_catalogue(path: str | Path, root: str | Path, cells: Cells) -> None:
         for name in SCHEMAS:
             files = {(arm, seed): f"runs/{arm}/{seed}/{PLACES[name]}" for arm, seed in cells}
             present = {cell: file for cell, file in files.items() if (Path(root) / file).is_file()}
-            connection.execute(f"create view {_quoted(name)} as {_rows(name, present)}")
+            connection.execute(f"create view {_quoted(name)} as {_rows(schema_of(name, terms), present)}")
+        for name, view in VIEWS.items():
+            connection.execute(f"create view {_quoted(name)} as {view.sql}")
+        connection.execute(f"create view ablation as {_ablation((Path(root) / TABLE).is_file())}")
 
 
 def query(path: str | Path, sql: str) -> pa.Table:
@@ -80,16 +88,32 @@ def _cells(cells: Cells) -> str:
     return f"select * from (values {rows}) as cell(arm, seed, folder)"
 
 
-def _rows(name: str, files: dict[tuple[str, int], str]) -> str:
+def _rows(schema: pa.Schema, files: dict[tuple[str, int], str]) -> str:
     if not files:
-        nulls = ", ".join(f"null::{sql_type(field.type)} as {_quoted(field.name)}" for field in SCHEMAS[name])
-        return f"select null::varchar as arm, null::integer as seed, {nulls} where false"
-    columns = ", ".join(_quoted(column) for column in SCHEMAS[name].names)
+        return f"select null::varchar as arm, null::integer as seed, {_nulls(schema)} where false"
+    columns = ", ".join(_quoted(column) for column in schema.names)
     return " union all ".join(
-        f"select {_literal(arm)} as arm, {seed} as seed, {columns} "
-        f"from read_parquet(coalesce(getvariable('root'), '') || {_literal(file)})"
+        f"select {_literal(arm)} as arm, {seed} as seed, {columns} from read_parquet({_place(file)})"
         for (arm, seed), file in files.items()
     )
+
+
+def _ablation(there: bool) -> str:
+    if not there:
+        return f"select {_nulls(ABLATION)} where false"
+    types = ", ".join(f"{_literal(field.name)}: {_literal(sql_type(field.type))}" for field in ABLATION)
+    columns = ", ".join(_quoted(column) for column in ABLATION.names)
+    seeds = "columns('seed_[0-9]+')::double"
+    return f"select {columns}, {seeds} from read_csv({_place(TABLE)}, header = true, types = {{{types}}})"
+
+
+def _nulls(schema: pa.Schema) -> str:
+    return ", ".join(f"null::{sql_type(field.type)} as {_quoted(field.name)}" for field in schema)
+
+
+def _place(file: str) -> str:
+    """SQL: where a file of the experiment lies."""
+    return f"coalesce(getvariable('root'), '') || {_literal(file)}"
 
 
 def _quoted(name: str) -> str:

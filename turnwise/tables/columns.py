@@ -33,6 +33,7 @@ def trajectory_columns(update: int, trajectories: Sequence[Trajectory]) -> Colum
         "text": [[action.text for action in trajectory.actions] for trajectory in trajectories],
         "kind": [[action.kind for action in trajectory.actions] for trajectory in trajectories],
         "capped": [[action.capped for action in trajectory.actions] for trajectory in trajectories],
+        "thought_tokens": [[action.thought_tokens for action in trajectory.actions] for trajectory in trajectories],
     }
 
 
@@ -42,7 +43,9 @@ def trajectories_from(table: pa.Table) -> list[tuple[int, Trajectory]]:
 
 
 def _trajectory(row: dict[str, Any]) -> Trajectory:
-    fields = zip(row["tokens"], row["logprobs"], row["text"], row["kind"], row["capped"], strict=True)
+    fields = zip(
+        *(row[name] for name in ("tokens", "logprobs", "text", "kind", "capped", "thought_tokens")), strict=True
+    )
     actions = (Action(tuple(tokens), tuple(logprobs), *view) for tokens, logprobs, *view in fields)
     return Trajectory(row["episode"], row["trajectory"], tuple(actions))
 
@@ -60,12 +63,19 @@ def _facts(update: int, evidence: Evidence) -> Columns:
         "trajectory": [evidence.index] * turns,
         "turn": list(range(1, turns + 1)),
         "kind": list(evidence.kinds),
-        "levels": [[None if np.isnan(level) else level for level in row] for row in evidence.levels.tolist()],
+        "levels": _lists(evidence.levels),
         "repeat": evidence.repeats.tolist(),
         "outside": evidence.outside.tolist(),
         "prefix_chars": evidence.prefix_chars.tolist(),
         "abstained": evidence.abstained.tolist(),
+        "answers": [None] * turns if evidence.answers is None else _lists(evidence.answers),
+        "rubric": [None] * turns if evidence.rubric is None else evidence.rubric.tolist(),
+        "thought_tokens": [None] * turns if evidence.thought_tokens is None else evidence.thought_tokens.tolist(),
     }
+
+
+def _lists(values: Float) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else value for value in row] for row in values.tolist()]
 
 
 _NOTHING = Evidence(
@@ -98,7 +108,16 @@ def _evidence(episode: str, index: int, turns: list[dict[str, Any]]) -> Evidence
         outside=np.array([row["outside"] for row in turns], dtype=bool),
         prefix_chars=np.array([row["prefix_chars"] for row in turns], dtype=np.int64),
         abstained=np.array([row["abstained"] for row in turns], dtype=bool),
+        answers=_optional("answers", turns, (len(turns), -1)),
+        rubric=_optional("rubric", turns),
+        thought_tokens=_optional("thought_tokens", turns, dtype=np.int64),
     )
+
+
+def _optional(name: str, turns: list[dict[str, Any]], shape: tuple[int, ...] = (-1,), dtype: Any = np.float64) -> Any:
+    """An array of a column of one trajectory; None where it has no value at all."""
+    column = [row[name] for row in turns]
+    return None if all(value is None for value in column) else np.array(column, dtype=dtype).reshape(shape)
 
 
 def decision_columns(

@@ -9,28 +9,29 @@ import pyarrow.parquet as pq
 
 from turnwise.errors import UserError
 from turnwise.files import replacing
-from turnwise.tables.schema import KEYS, SCHEMAS
+from turnwise.tables.schema import KEYS, schema_of, terms_in
 
 
 def write_table(name: str, columns: Mapping[str, Sequence[Any]], path: str | Path) -> None:
     """Write the rows of table `name`, sorted by its key, as zstd parquet, by rename.
 
-    `columns` holds every column of SCHEMAS[name], all of one length, in any order; None, and NaN of a float, become null.
+    `columns` holds every column of SCHEMAS[name], all of one length, in any order, those for terms once for each term of the
+    reward; None, and NaN of a float, become null.
     Raises ValueError naming table and column for a column that is missing, unknown, of another type or length, or without a
     value where one is due, and for a key that stands twice.
     """
-    schema = SCHEMAS[name]
-    _check_columns(name, columns)
+    schema = schema_of(name, terms_in(name, columns))
+    _check_columns(name, schema.names, columns)
     table = pa.Table.from_arrays([_array(name, field, columns[field.name]) for field in schema], schema=schema)
     keys = list(KEYS[name])
     if table.select(keys).group_by(keys).aggregate([]).num_rows < table.num_rows:
         raise ValueError(f"table {name}: the key ({', '.join(keys)}) must name one row, and one stands twice")
     with replacing(path) as scratch:
-        pq.write_table(table.sort_by([(key, "ascending") for key in keys]), scratch, compression="zstd")
+        rows = table.sort_by([(key, "ascending") for key in keys])
+        pq.write_table(rows, scratch, compression="zstd", write_page_checksum=True)
 
 
-def _check_columns(name: str, columns: Mapping[str, Sequence[Any]]) -> None:
-    expected = SCHEMAS[name].names
+def _check_columns(name: str, expected: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> None:
     rows = len(next(iter(columns.values()), ()))
     for fault, faulty in (
         ("is missing", [column for column in expected if column not in columns]),
@@ -61,12 +62,14 @@ def read_table(name: str, path: str | Path) -> pa.Table:
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file; `dvc repro` writes it")
     try:
-        table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowInvalid, OSError) as error:
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path}: not a readable parquet file ({error}); delete it and run `dvc repro`") from None
-    for field in SCHEMAS[name]:
+    schema = schema_of(name, terms_in(name, table.column_names))
+    for field in schema:
         if field.name not in table.column_names or table.schema.field(field.name).type != field.type:
             raise UserError(
                 f"{path}: column {field.name} of table {name} is missing or not {field.type}; run `dvc repro`"
             )
-    return table.select(SCHEMAS[name].names).cast(SCHEMAS[name])
+    return table.select(schema.names).cast(schema)

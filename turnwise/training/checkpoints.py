@@ -65,7 +65,7 @@ def latest_checkpoint(folder: Path, usable: Callable[[int], bool] = lambda _: Tr
         try:
             sums = json.loads((path / "sha256.json").read_text())
             damaged = [name for name in FILES if _sha256(path / name) != sums[name]]
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             damaged = [repr(error)]
         if not damaged and not usable(int(path.name.rpartition("-")[2])):
             damaged = ["tables of its updates"]

@@ -1,5 +1,6 @@
 """One update's optimizer steps. Token weights are computed once a step, so that micro-batching changes nothing."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,15 +39,21 @@ class Learner:
     optimizer: Any
     rl: config.Rl
     temperature: float
+    skipped_in_row: int = 0
+    """Optimizer steps left out, up to the last one, since the last whose loss and gradient were finite."""
 
     def update(self, rows: Sequence[Row], arm: config.Arm, order: np.random.Generator) -> Figures:
-        """Take `rl.minibatches` optimizer steps on the rows, shuffled by `order`; return the update's figures."""
+        """Take `rl.minibatches` optimizer steps on the rows, shuffled by `order`; return the update's figures.
+
+        A step whose loss or gradient is not finite changes nothing; its figures are NaN where they have no value.
+        """
         self.policy.model.train()
         parts = np.array_split(order.permutation(len(rows)), min(self.rl.minibatches, len(rows)))
         steps = [self._step([rows[i] for i in part], arm) for part in parts]
         self.policy.model.eval()
         figures = {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
         figures["ratio_max"] = max(step["ratio_max"] for step in steps)
+        figures["skipped_steps"] = int(sum(step["skipped_steps"] for step in steps))
         figures["logprob_gap"] = steps[0]["logprob_gap"]
         return figures
 
@@ -57,19 +64,23 @@ class Learner:
         weights = token_weights(whole.mask, whole.turn_ids, arm.aggregation)
         values = token_advantages([row.advantages for row in rows], whole)
         figures: Figures = defaultdict(float)
-        for start in range(0, len(rows), self.rl.micro_batch):
-            part = slice(start, start + self.rl.micro_batch)
-            batch = whole.select(part)
-            logp, entropy = action_logprobs(self.policy, batch, temperature=self.temperature, with_grad=True)
-            ratios = log_ratio(logp, batch.old_logprobs, batch.mask, batch.turn_ids, arm.ratio_level)
-            clips = {"clip_low": arm.clip_low, "clip_high": arm.clip_high, "dual_clip": arm.dual_clip}
-            loss = policy_loss(ratios, values[part], weights[part], **clips)
-            self.accelerator.backward(loss.loss)
-            _count(figures, batch, loss, logp.detach(), entropy, int(whole.mask.sum()))
+        with self.frames.one_backward_pass():
+            for start in range(0, len(rows), self.rl.micro_batch):
+                part = slice(start, start + self.rl.micro_batch)
+                batch = whole.select(part)
+                logp, entropy = action_logprobs(self.policy, batch, temperature=self.temperature, with_grad=True)
+                ratios = log_ratio(logp, batch.old_logprobs, batch.mask, batch.turn_ids, arm.ratio_level)
+                clips = {"clip_low": arm.clip_low, "clip_high": arm.clip_high, "dual_clip": arm.dual_clip}
+                loss = policy_loss(ratios, values[part], weights[part], **clips)
+                self.accelerator.backward(loss.loss)
+                _count(figures, batch, loss, logp.detach(), entropy, int(whole.mask.sum()))
         norm = self.accelerator.clip_grad_norm_(self.policy.model.parameters(), self.rl.max_grad_norm)
-        self.optimizer.step()
+        finite = math.isfinite(norm) and math.isfinite(figures["loss"])
+        if finite:
+            self.optimizer.step()
         self.optimizer.zero_grad()
-        return {**figures, "grad_norm": float(norm)}
+        self.skipped_in_row = 0 if finite else self.skipped_in_row + 1
+        return {**figures, "grad_norm": float(norm), "skipped_steps": float(not finite)}
 
 
 def token_advantages(advantages: Sequence[Float], batch: Batch) -> Tensor:

@@ -1,6 +1,6 @@
 """Figures of an update; docs/metrics.md describes each. Statistics count each trajectory or decision once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -37,17 +37,12 @@ def behaviour(swept: Sequence[Swept]) -> dict[str, float | None]:
     }
 
 
-def validation_figures(swept: Sequence[Swept]) -> dict[str, float | None]:
+def validation_figures(swept: Sequence[Swept], terms: Iterable[str]) -> dict[str, float | None]:
     """A point of the validation curve: greedy, one trajectory an episode; nulls when there is none."""
-    if not swept:
-        return dict.fromkeys(("dev_reward", "dev_pauc", "dev_repeat_share", "dev_reply_rate"))
-    figures = behaviour(swept)
-    return {
-        "dev_reward": figures["reward"],
-        "dev_pauc": figures["reward_pauc"],
-        "dev_repeat_share": figures["repeat_share"],
-        "dev_reply_rate": figures["reply_rate"],
-    }
+    sources = {"reward": "reward", **{term: f"reward_{term}" for term in terms}}
+    sources |= {"repeat_share": "repeat_share", "reply_rate": "reply_rate"}
+    figures = behaviour(swept) if swept else dict.fromkeys(sources.values())
+    return {f"dev_{name}": figures[source] for name, source in sources.items()}
 
 
 def _mean(parts: Sequence[np.ndarray]) -> float | None:

@@ -18,7 +18,7 @@ from turnwise import config
 from turnwise.episodes import Episode
 from turnwise.errors import UserError
 from turnwise.judging import Judge, VerdictCache, collect_evidence
-from turnwise.policy import FrameStore, HfSampler, Loaded, trainable_parameters
+from turnwise.policy import FrameStore, Loaded, Sampler, trainable_parameters
 from turnwise.progress import emit
 from turnwise.records import Evidence, Trajectory
 from turnwise.rewards import Reward
@@ -30,10 +30,11 @@ from turnwise.training.checkpoints import (
     restore_optimizer,
     save_checkpoint,
 )
-from turnwise.training.epoch import epoch_order, rollout_seed
+from turnwise.training.epoch import epoch_order, rollout_seed, shortened
+from turnwise.training.guards import Diverged, Watchdog, explain, warnings_of
 from turnwise.training.learning import Figures, Learner, Row
 from turnwise.training.metrics import swept_figures, validation_figures
-from turnwise.training.sweeping import Advantages, Swept, advantages, arm_alpha, decisions, sweep_groups
+from turnwise.training.sweeping import Advantages, Swept, advantages, arm_alpha, complete, decisions, sweep_groups
 
 TABLES = ("trajectories", "evidence", "decisions", "updates")
 
@@ -44,7 +45,7 @@ class Experiment:
 
     params: config.Params
     policy: Loaded
-    sampler: HfSampler
+    sampler: Sampler
     frames: FrameStore
     judge: Judge
     verdicts: VerdictCache
@@ -60,7 +61,8 @@ class Experiment:
     def evidence(self, episodes: Sequence[Episode], trajectories: Sequence[Trajectory]) -> list[Evidence]:
         """The training judge's evidence, in the order of the trajectories."""
         by_id = {episode.id: episode for episode in episodes}
-        return collect_evidence(self.judge, self.verdicts, self.params.judge.train.levels, by_id, trajectories)
+        levels = self.params.judge.train.levels
+        return collect_evidence(self.judge, self.verdicts, levels, by_id, trajectories, self.reward.asks)
 
     def sweep(
         self, episodes: Sequence[Episode], trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
@@ -75,6 +77,8 @@ class Update:
 
     update: int
     figures: dict[str, float | None]
+    warnings: str | None
+    """Names of what has collapsed (guards.py), or None."""
     seconds: dict[str, float]
 
 
@@ -108,12 +112,15 @@ class Epoch:
         _, optimizer = accelerator.prepare(policy.model, self.adam)
         temperature = experiment.params.rollout.temperature
         self.learner = Learner(policy, experiment.frames, accelerator, optimizer, rl, temperature)
+        self.watchdog, self._warned = Watchdog(), set[str]()
 
     def updates(self) -> Iterator[Update]:
         """Run from the last completed update to the end of the epoch, yielding each update once it is checkpointed."""
         self.experiment.policy.model.eval()
         for update in range(self._resume() + 1, self.rl.updates + 1):
-            yield self._update(update)
+            with self.watchdog.watch():
+                done = self._update(update)
+            yield done
 
     def table_files(self, name: str) -> list[Path]:
         """The finished updates' parts of a table, in order."""
@@ -127,6 +134,7 @@ class Epoch:
         assert checkpoint.weights.keys() == trained, "the fingerprint of the state folder tells models apart"
         self.experiment.policy.model.load_state_dict(checkpoint.weights, strict=False)
         restore_optimizer(self.adam, checkpoint.optimizer)
+        self.learner.skipped_in_row = checkpoint.state["skipped_in_row"]
         emit("resume", update=checkpoint.update, of=self.rl.updates, state=str(self.state))
         return checkpoint.update
 
@@ -143,32 +151,71 @@ class Epoch:
     def _update(self, update: int) -> Update:
         clock = _Clock()
         size = self.rl.groups_per_update
-        episodes = self.order[(update - 1) * size : update * size]
+        chosen = self.order[(update - 1) * size : update * size]
+        episodes = [shortened(episode, self.rl, self.seed, update) for episode in chosen]
         swept = self._swept(update, episodes, clock)
+        if not swept:
+            raise UserError(
+                f"params.yaml: judge.abstain: drop_trajectory left no group of update {update} to learn from; see to the "
+                "judge and run again"
+            )
         alpha = arm_alpha(self.arm, self.rl, update)
         credit = [advantages(one.group, self.experiment.params.credit, self.arm, alpha) for one in swept]
         clock.lap("credit")
         learned = self._learn(update, swept, credit)
+        if self.learner.skipped_in_row >= self.rl.max_skipped:
+            raise self._diverged(update, swept, credit)
         clock.lap("learn")
         figures = swept_figures(swept, credit, self.experiment.params.credit.a_max)
+        sampled = len(episodes) * self.experiment.params.rollout.group_size
+        figures |= {"dropped_trajectories": sampled - sum(len(one.trajectories) for one in swept)}
         figures |= {"alpha": alpha, "learning_rate": self._rate(update), **learned, **self._validate(update)}
         clock.lap("validate")
-        self._save(update, swept, credit, figures)
+        warnings = self._warnings(update, figures)
+        self._save(update, swept, credit, figures, warnings)
         clock.lap("save")
-        return Update(update, figures, clock.laps)
+        return Update(update, figures, warnings, clock.laps)
+
+    def _warnings(self, update: int, figures: Mapping[str, float | None]) -> str | None:
+        """What has collapsed, for the updates table; said once when it begins."""
+        names = warnings_of(figures)
+        for name in names:
+            if name not in self._warned:
+                emit("warning", message=f"update {update}: {explain(name, figures)}")
+        self._warned = set(names)
+        return ", ".join(names) or None
+
+    def _diverged(self, update: int, swept: Sequence[Swept], credit: Sequence[Advantages]) -> Diverged:
+        """The error that stops the run, with the batch that it could not learn from on disk."""
+        folder = self.state / "diverged"
+        rows = self._batch(update, swept, credit)
+        for name in ("trajectories", "decisions"):
+            write_table(name, rows[name], folder / f"{name}.parquet")
+        return Diverged(
+            f"update {update}: {self.learner.skipped_in_row} optimizer steps in a row had a loss or gradient that is not "
+            f"finite; the batch is in {folder}; lower rl.lr or see to reward and credit, then run again"
+        )
+
+    def _batch(self, update: int, swept: Sequence[Swept], credit: Sequence[Advantages]) -> dict[str, Any]:
+        """Columns of the update's tables of trajectories, evidence and decisions."""
+        return {
+            "trajectories": concat(trajectory_columns(update, one.trajectories) for one in swept),
+            "evidence": concat(evidence_columns(update, one.evidence) for one in swept),
+            "decisions": concat(decisions(update, one, values) for one, values in zip(swept, credit, strict=True)),
+        }
 
     def _swept(self, update: int, episodes: Sequence[Episode], clock: "_Clock") -> list[Swept]:
-        """The update's swept groups: the SFT policy's for update 1, else rolled out and judged now."""
+        """The update's swept groups that abstentions left: the SFT policy's for update 1, else rolled out and judged now."""
         if update == 1:
             by_episode = {one.episode.id: one for one in self.first}
-            return [by_episode[episode.id] for episode in episodes]
+            return [by_episode[episode.id] for episode in episodes if episode.id in by_episode]
         run, settings = self.experiment, self.experiment.params.rollout
         seed = rollout_seed(self.seed, update)
         trajectories = run.rollout(episodes, settings.group_size, settings.temperature, seed)
         clock.lap("rollout")
         evidence = run.evidence(episodes, trajectories)
         clock.lap("judge")
-        swept = run.sweep(episodes, trajectories, evidence)
+        swept = run.sweep(episodes, *complete(run.params.judge.abstain, trajectories, evidence))
         clock.lap("sweep")
         return swept
 
@@ -188,27 +235,31 @@ class Epoch:
     def _validate(self, update: int) -> Mapping[str, float | None]:
         """Greedy roll-outs on the development split, scored by the training reward; nulls between the points."""
         if update % self.rl.validate_every and update not in (1, self.rl.updates):
-            return validation_figures([])
+            return validation_figures([], self.experiment.reward.weights)
         trajectories = self.experiment.rollout(self.dev, 1, 0.0, rollout_seed(self.seed, 0))
         evidence = self.experiment.evidence(self.dev, trajectories)
-        return validation_figures(self.experiment.sweep(self.dev, trajectories, evidence))
+        swept = self.experiment.sweep(self.dev, trajectories, evidence)
+        return validation_figures(swept, self.experiment.reward.weights)
 
     def _save(
-        self, update: int, swept: Sequence[Swept], credit: Sequence[Advantages], figures: Mapping[str, float | None]
+        self,
+        update: int,
+        swept: Sequence[Swept],
+        credit: Sequence[Advantages],
+        figures: Mapping[str, float | None],
+        warnings: str | None,
     ) -> None:
         """The update's tables first, then the checkpoint that counts it as completed."""
-        columns: dict[str, Any] = {
-            "trajectories": concat(trajectory_columns(update, one.trajectories) for one in swept),
-            "evidence": concat(evidence_columns(update, one.evidence) for one in swept),
-            "decisions": concat(decisions(update, one, values) for one, values in zip(swept, credit, strict=True)),
-            "updates": {"update": [update], **{name: [value] for name, value in figures.items()}},
-        }
+        columns = self._batch(update, swept, credit)
+        columns["updates"] = {"update": [update], **{name: [value] for name, value in figures.items()}}
+        columns["updates"]["warnings"] = [warnings]
         for name in TABLES:
             write_table(name, columns[name], self.state / "tables" / f"update-{update:05d}" / f"{name}.parquet")
         weights = self.experiment.policy.model.state_dict()
         trained = {name for name, p in self.experiment.policy.model.named_parameters() if p.requires_grad}
         kept = {name: tensor for name, tensor in weights.items() if name in trained}
-        checkpoint = Checkpoint(update, kept, optimizer_tensors(self.adam), {"alpha": figures["alpha"]})
+        state = {"alpha": figures["alpha"], "skipped_in_row": self.learner.skipped_in_row}
+        checkpoint = Checkpoint(update, kept, optimizer_tensors(self.adam), state)
         save_checkpoint(self.state / "checkpoints", checkpoint, self.rl.keep_checkpoints)
 
 

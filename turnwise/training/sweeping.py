@@ -1,5 +1,6 @@
 """From judged trajectories to swept groups and their advantages; the sweep stage and RL share it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,22 @@ class Swept:
     trajectories: tuple[Trajectory, ...]
     evidence: tuple[Evidence, ...]
     group: Group
+
+
+def complete(
+    abstain: str, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
+) -> tuple[list[Trajectory], list[Evidence]]:
+    """Those that enter group statistics, by the policy `judge.abstain`, in order; both come in the same order.
+
+    `drop_trajectory`: without trajectories with a missing verdict, and without those that are then alone in their group.
+    Any other policy: all.
+    """
+    kept = list(zip(trajectories, evidence, strict=True))
+    if abstain == "drop_trajectory":
+        kept = [(one, facts) for one, facts in kept if not facts.abstained.any()]
+        sizes = Counter(one.episode for one, _ in kept)
+        kept = [(one, facts) for one, facts in kept if sizes[one.episode] > 1]
+    return [one for one, _ in kept], [facts for _, facts in kept]
 
 
 def sweep_groups(

@@ -138,7 +138,7 @@ def _captions(data: Data, stream: Stream, clips: Sequence[Clip]) -> list[Demonst
     rng = _rng(data, "captions")
     chosen = [clips[i] for i in rng.integers(len(clips), size=data.captions)]
     return [
-        make_caption(rng, clip.scene, stream, name=f"caption-{number:05d}", clip=clip.path)
+        make_caption(rng, clip.scene, stream, name=f"caption-{number:05d}", clip=clip.path, thoughts=data.thoughts)
         for number, clip in enumerate(chosen)
     ]
 

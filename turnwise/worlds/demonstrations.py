@@ -1,6 +1,6 @@
 """What the policy imitates before RL: streamed demonstrations, imperfect as web supervision is, and single-frame items.
 
-Left out: thoughts, several objects in a frame.
+Left out: several objects in a frame, thoughts that are wrong.
 """
 
 import numpy as np
@@ -20,7 +20,8 @@ CAPTION_TASKS, CAPTION_SHARES = ("caption", "amount", "choice"), (0.5, 0.1, 0.4)
 def demonstrate(rng: np.random.Generator, episode: Episode, data: Data) -> Demonstration:
     """Answer each window, at its first decision time or, as `data` says, late, twice, wrongly or not at all.
 
-    Some of the silent turns after the first query are turned into a stray reply, where no window is open.
+    Some of the silent turns after the first query are turned into a stray reply, where no window is open. A thought, where
+    `data.thoughts` asks for them, is what is to be seen that was asked for, whatever is said.
     """
     times = episode.grid.times
     actions: list[str | None] = [None] * episode.turns
@@ -35,7 +36,14 @@ def demonstrate(rng: np.random.Generator, episode: Episode, data: Data) -> Demon
         if idle and rng.random() < data.stray:
             window = episode.windows[rng.integers(len(episode.windows))]
             actions[turn] = _spoken(rng, episode.task, window, 0.5)
-    return Demonstration(episode=episode, actions=tuple(actions))
+    thoughts = tuple(say.thought(_to_be_seen(episode, time)) for time in times) if data.thoughts else ()
+    return Demonstration(episode=episode, actions=tuple(actions), thoughts=thoughts)
+
+
+def _to_be_seen(episode: Episode, time: float) -> str | None:
+    """The text of the latest window whose evidence is on screen."""
+    shown = [w.text for w in episode.windows if w.related[0] <= time <= w.related[1]]
+    return shown[-1] if shown else None
 
 
 def _answer(rng: np.random.Generator, actions: list[str | None], turns: list[int], reply: str, data: Data) -> None:
@@ -52,8 +60,10 @@ def _spoken(rng: np.random.Generator, task: str, window: Window, wrong: float) -
     return str(rng.choice(say.replies(task, text)))
 
 
-def make_caption(rng: np.random.Generator, scene: Scene, stream: Stream, *, name: str, clip: str) -> Demonstration:
-    """A single-frame item: a question about one frame of a clip, and its answer."""
+def make_caption(
+    rng: np.random.Generator, scene: Scene, stream: Stream, *, name: str, clip: str, thoughts: bool = False
+) -> Demonstration:
+    """A single-frame item: a question about one frame of a clip, and its answer, after a thought about what is seen."""
     appearance = scene.appearances[rng.integers(len(scene.appearances))]
     task = str(rng.choice(CAPTION_TASKS, p=CAPTION_SHARES))
     if rng.random() < EMPTY:
@@ -65,7 +75,9 @@ def make_caption(rng: np.random.Generator, scene: Scene, stream: Stream, *, name
         query, reply = _about(rng, task, scene, time)
     grid = Grid(start=time - stream.frame_interval, frame_interval=stream.frame_interval, turns=1)
     episode = Episode(id=name, clip=clip, task=task, grid=grid, queries=(Query(text=query, time=0.0),), windows=())
-    return Demonstration(episode=episode, actions=(reply,))
+    seen = scene.at(time)
+    thought = say.thought(str(seen.look) if seen else None)
+    return Demonstration(episode=episode, actions=(reply,), thoughts=(thought,) if thoughts else ())
 
 
 def _empty_time(rng: np.random.Generator, scene: Scene, stream: Stream) -> float:

@@ -56,6 +56,11 @@ def replies(task: str, text: str) -> tuple[str, ...]:
     return tuple(template.format(text) for template in REPLIES[task])
 
 
+def thought(seen: str | None) -> str:
+    """A thought about what is to be seen; None is nothing."""
+    return f"I see {seen}." if seen else "I see nothing."
+
+
 def tell_when(look: str) -> str:
     """The query of a single event."""
     return f"Tell me when something {look} comes into view."

@@ -1,0 +1,1 @@
+"""OVO-Bench: its own accuracy (`accuracy`), and the timing of replies on its forward tasks (`timing`)."""

@@ -81,10 +81,10 @@ def swept_of(folder: Path, episodes: list[Episode], weights: dict[str, float], a
     trajectories, evidence = complete(abstain, [one for _, one in rolled], [one for _, one in judged])
     by_id = cut(episodes, turns_taken(trajectories))
     return [
-        Swept(
+        Swept.of(
             by_id[name],
-            tuple(one for one in trajectories if one.episode == name),
-            tuple(one for one in evidence if one.episode == name),
+            [one for one in trajectories if one.episode == name],
+            [one for one in evidence if one.episode == name],
             group,
         )
         for (_, name), group in groups.items()

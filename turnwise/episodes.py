@@ -57,9 +57,14 @@ class Grid(_Frozen):
     turns: Annotated[int, Field(ge=1, le=100_000)]
 
     @property
+    def step(self) -> float:
+        """Seconds from one decision to the next."""
+        return self.frame_interval * self.frames_per_turn
+
+    @property
     def times(self) -> tuple[float, ...]:
         """Decision times [T]."""
-        step = self.frame_interval * self.frames_per_turn
+        step = self.step
         return tuple(self.start + step * t for t in range(1, self.turns + 1))
 
     @property

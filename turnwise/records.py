@@ -102,7 +102,7 @@ class Evidence:
     @property
     def spoke(self) -> Bool:
         """[T] not silent: replies and malformed actions."""
-        return np.fromiter(map("silence".__ne__, self.kinds), np.bool_, self.turns)
+        return np.array(self.kinds, dtype=object) != "silence"
 
 
 @dataclass(frozen=True)

@@ -209,3 +209,10 @@ def test_clipped_share_by_decile_of_the_spread():
     # R - mean R is plus or minus the scale and 0: from 2 on, two of three trajectories are clipped.
     np.testing.assert_allclose(shares, [1 / 3, *[2 / 3] * 9], atol=1e-15)
     assert np.isnan(clipped_by_spread([], [], 5.0)).all()
+
+
+def test_gdpo_refuses_a_term_that_is_not_finite():
+    terms = {"pauc": np.stack([SCORES, SCORES])}
+    terms["pauc"][1, 2, 3] = np.nan
+    with pytest.raises(ValueError, match="group 1: holds a value of pauc that is not finite"):
+        gdpo(Group(np.stack([SCORES, SCORES]), terms, {"pauc": 1.0}))

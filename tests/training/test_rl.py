@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from tasks.rl import swept_of
 from turnwise.config import Arm, CreditRule
 from turnwise.credit import estimators
 from turnwise.errors import UserError
-from turnwise.tables import groups_from, read_table
+from turnwise.tables import concat, evidence_columns, groups_from, read_table, trajectory_columns, write_table
 from turnwise.training.epoch import epoch_order, rollout_seed
 from turnwise.training.guards import Diverged
 from turnwise.training.rl import TABLES, Epoch
-from turnwise.training.sweeping import advantages, arm_alpha
+from turnwise.training.sweeping import advantages, arm_alpha, decisions
 
 TURNWISE = Arm(credit="turnwise", alpha=1.0, aggregation="turn-mean")
 
@@ -95,6 +96,23 @@ def test_an_arm_may_use_any_rule(experiment, swept):
             for i, j in combinations(range(4), 2):
                 same = [states[i][:t] == states[j][:t] for t in range(one.episode.turns)]
                 assert (one.group.anchor[i] == one.group.anchor[j]).tolist() == same
+
+
+def test_every_rule_gives_the_same_for_groups_read_back_from_the_tables(experiment, episodes, swept, tmp_path):
+    """Update 1 learns from the groups that the stage `sweep` wrote."""
+    credit, weights = experiment.params.credit, experiment.reward.weights
+    columns = {
+        "trajectories": concat(trajectory_columns(0, one.trajectories) for one in swept),
+        "evidence": concat(evidence_columns(0, one.evidence) for one in swept),
+        "decisions": concat(decisions(0, one, advantages(one.group, credit)) for one in swept),
+    }
+    for name, values in columns.items():
+        write_table(name, values, tmp_path / f"{name}.parquet")
+    for read, one in zip(swept_of(tmp_path, episodes, weights, "drop_point"), swept, strict=True):
+        assert read.trajectories == one.trajectories
+        for rule in estimators():
+            again, before = (advantages(group, credit, Arm(credit=rule), 0.5) for group in (read.group, one.group))
+            np.testing.assert_allclose(again.used, before.used, rtol=1e-12, atol=1e-12)
 
 
 def test_alpha_warms_up_over_the_first_tenth(params):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from turnwise.policy import HfSampler
     from turnwise.records import Action
 
+FRAMES_AT_ONCE = 16
+
 
 def rollout(
     model: Annotated[str, typer.Option(help="Directory or hub id of a Qwen2.5-VL or Qwen3-VL.", show_default=False)],
@@ -110,14 +112,28 @@ def _check_length(sampler: "HfSampler", episode: "Episode") -> None:
     """Refuse a clip that may take more tokens than the model has positions for."""
     from turnwise.policy.conversation import Script
 
-    _note(f"reading {sum(map(len, episode.grid.frame_times))} frames of {episode.clip}")
-    sampler.frames.prefetch([episode])
+    _read(sampler, episode)
     tokens = Script(sampler.policy, sampler.frames, episode).longest(sampler.max_action_tokens)
     if tokens > sampler.max_context:
         raise UserError(
             f"{episode.clip}: {episode.turns} decisions may take {tokens} tokens, the model has room for "
             f"{sampler.max_context}; use a wider --grid, fewer --max-tokens, or lower policy.frame_pixels in params.yaml"
         )
+
+
+def _read(sampler: "HfSampler", episode: "Episode") -> None:
+    """Decode the clip ahead of the first turn, with a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from turnwise.policy.frames import frames_of
+
+    frames = frames_of(episode)
+    _note(f"reading {len(frames)} frames of {episode.clip}")
+    parts = [frames[start : start + FRAMES_AT_ONCE] for start in range(0, len(frames), FRAMES_AT_ONCE)]
+    quiet = not sys.stderr.isatty()
+    for part in track(parts, "frames", console=Console(stderr=True), transient=True, disable=quiet):
+        sampler.frames.patches(part)
 
 
 def _told(action: "Action") -> str:

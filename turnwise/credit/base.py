@@ -126,6 +126,18 @@ def spread(rewards: Float, *, eps: float, ddof: int, zero_spread: ZeroSpread) ->
     return deviation, divisor, np.isfinite(divisor)
 
 
+def divided(turn: Float, group: Group, parts: tuple[Float, Float, Bool], a_max: float) -> Credit:
+    """The credit of what each turn is due [..., G, T], reward units, over the group's divisor; `parts` is from `spread`.
+
+    `turn` is changed in place.
+    """
+    deviation, divisor, live = parts
+    settled(turn, group.scores)
+    turn /= divisor[..., None, None]
+    np.clip(turn, -a_max, a_max, out=turn)
+    return Credit(turn, settled(deviation, group.scores) / divisor[..., None], live)
+
+
 def broadcast(total: Float, turns: int, a_max: float, live: Bool) -> Credit:
     """The credit that gives each of T turns its trajectory's `total` [..., G], clipped."""
     return Credit(np.repeat(np.clip(total, -a_max, a_max)[..., None], turns, axis=-1), total, live)

@@ -6,7 +6,7 @@ collectives", 2002) whose default action is silence for the rest of the episode.
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, register, settled, spread
+from turnwise.credit.base import Credit, ZeroSpread, divided, register, spread
 from turnwise.records import Group
 
 
@@ -25,11 +25,8 @@ def difference(
     Raises:
         ValueError: a group that `checked` or `spread` refuses, with its index.
     """
-    deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
-    turn = settled(centred_increments(group), group.scores)
-    turn /= divisor[..., None, None]
-    np.clip(turn, -a_max, a_max, out=turn)
-    return Credit(turn=turn, total=settled(deviation, group.scores) / divisor[..., None], live=live)
+    parts = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
+    return divided(centred_increments(group), group, parts, a_max)
 
 
 def centred_increments(group: Group) -> np.ndarray:

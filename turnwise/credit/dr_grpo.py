@@ -1,4 +1,4 @@
-"""Dr. GRPO: GRPO without the division by the standard deviation (arXiv 2503.20783, section 3.2)."""
+"""Dr. GRPO: GRPO without the division by the standard deviation (arXiv 2503.20783)."""
 
 import math
 

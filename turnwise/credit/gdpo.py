@@ -1,8 +1,8 @@
-"""GDPO: each reward term is normalised by itself before the terms are added (arXiv 2601.05242, section 3)."""
+"""GDPO: each reward term is normalised by itself before the terms are added (arXiv 2601.05242)."""
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, broadcast, register, settled, spread
+from turnwise.credit.base import Credit, ZeroSpread, broadcast, refuse, register, settled, spread
 from turnwise.records import Group
 
 
@@ -30,6 +30,9 @@ def gdpo(
     total, live = np.zeros(group.scores.shape[:-1]), np.zeros(group.scores.shape[:-2], bool)
     for name, weight in group.weights.items():
         term = group.terms[name]
+        refuse(
+            ~np.isfinite(term).all((-2, -1)), f"holds a value of {name} that is not finite; drop the trajectory first"
+        )
         deviation, divisor, varies = spread(term[..., -1], eps=eps, ddof=ddof, zero_spread=zero_spread)
         total += weight * settled(deviation, term) / divisor[..., None]
         live |= varies & (weight != 0)

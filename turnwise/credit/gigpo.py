@@ -1,4 +1,4 @@
-"""GiGPO: the trajectory's advantage plus that of the step among steps from the same state (arXiv 2505.10978, section 4)."""
+"""GiGPO: the trajectory's advantage plus that of the step among steps from the same state (arXiv 2505.10978)."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence

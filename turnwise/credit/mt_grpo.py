@@ -1,4 +1,4 @@
-"""MT-GRPO: the outcome's advantage plus that of the turn's own reward (arXiv 2505.11821, section 3.3)."""
+"""MT-GRPO: the outcome's advantage plus that of the turn's own reward (arXiv 2505.11821)."""
 
 import numpy as np
 

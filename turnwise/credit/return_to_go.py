@@ -1,8 +1,6 @@
 """Discounted return-to-go of the increments (as in Kevin, arXiv 2507.11948, and GTPO, arXiv 2511.14846)."""
 
-import numpy as np
-
-from turnwise.credit.base import Credit, ZeroSpread, register, settled, spread
+from turnwise.credit.base import Credit, ZeroSpread, divided, register, spread
 from turnwise.credit.difference import centred_increments
 from turnwise.records import Float, Group
 
@@ -28,11 +26,8 @@ def return_to_go(
     Raises:
         ValueError: a group that `checked` or `spread` refuses, with its index.
     """
-    deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
-    turn = settled(discounted(centred_increments(group), gamma), group.scores)
-    turn /= divisor[..., None, None]
-    np.clip(turn, -a_max, a_max, out=turn)
-    return Credit(turn=turn, total=settled(deviation, group.scores) / divisor[..., None], live=live)
+    parts = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
+    return divided(discounted(centred_increments(group), gamma), group, parts, a_max)
 
 
 def discounted(increments: Float, gamma: float) -> Float:

@@ -1,4 +1,4 @@
-"""RLOO: the baseline of a trajectory is the mean reward of the others (arXiv 2402.14740, section 3.2)."""
+"""RLOO: the baseline of a trajectory is the mean reward of the others (arXiv 2402.14740)."""
 
 import math
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from turnwise.credit.base import Credit, ZeroSpread, register, settled, spread
+from turnwise.credit.base import Credit, ZeroSpread, divided, register, spread
 from turnwise.records import Group
 
 
@@ -31,15 +31,12 @@ def turnwise(
     Raises:
         ValueError: a group that `checked` or `spread` refuses, with its index.
     """
-    deviation, divisor, live = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
+    parts = spread(group.rewards, eps=eps, ddof=ddof, zero_spread=zero_spread)
     turn = group.earned
     turn -= turn.mean(-2, keepdims=True)
     turn *= alpha
-    np.subtract(deviation[..., None], turn, out=turn)
-    settled(turn, group.scores)
-    turn /= divisor[..., None, None]
-    np.clip(turn, -a_max, a_max, out=turn)
-    return Credit(turn=turn, total=settled(deviation, group.scores) / divisor[..., None], live=live)
+    np.subtract(parts[0][..., None], turn, out=turn)
+    return divided(turn, group, parts, a_max)
 
 
 def alpha_at(update: int, updates: int, warmup: float, alpha: float) -> float:

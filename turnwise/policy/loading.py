@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from peft import PeftModel
 from torch import Tensor
 from transformers import (
     AutoConfig,
@@ -31,6 +30,9 @@ from turnwise.files import replacing
 from turnwise.policy.adapters import base_of, load_adapter, new_adapter, save_adapter
 from turnwise.protocols import Protocol, Writing
 from turnwise.records import Action
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 logging.disable_progress_bar()
 
@@ -51,7 +53,7 @@ class Loaded:
     image_processor: Qwen2VLImageProcessorPil
     protocol: Protocol
     device: torch.device
-    adapter: PeftModel | None = None
+    adapter: "PeftModel | None" = None
     """What is trained in place of the model's own weights, where there is one; its layers are in `model`."""
     attention: str = field(init=False)
     """Kernel of rows that need no mask of their own; the others take sdpa."""

@@ -14,7 +14,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from peft.tuners.lora import Linear
 from torch import Tensor
 
 from turnwise.episodes import Episode
@@ -196,6 +195,8 @@ class _Engine:
 
 def _weights(model: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
     """The model's weights by their names in a checkpoint, an adapter added in."""
+    from peft.tuners.lora import Linear
+
     added = {
         f"{name}.base_layer.weight": layer.get_delta_weight("default")
         for name, layer in model.named_modules()

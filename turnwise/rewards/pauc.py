@@ -47,7 +47,8 @@ class Reachable:
     @classmethod
     def of(cls, episode: Episode, begun: bool = False) -> "Reachable":
         """From the grid and the windows of an episode; `begun` counts those that start by the last decision instead."""
-        times = np.array(episode.grid.times)
+        grid = episode.grid
+        times = grid.start + grid.step * np.arange(1, grid.turns + 1, dtype=np.float64)
         start, end = np.array([window.reply for window in episode.windows]).reshape(-1, 2).T
         inside = start <= times[-1] if begun else ((times[:, None] >= start) & (times[:, None] <= end)).any(0)
         return cls(times, start, end - start, np.asarray(inside))

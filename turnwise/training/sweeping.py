@@ -25,6 +25,14 @@ class Swept:
     evidence: tuple[Evidence, ...]
     group: Group
 
+    @classmethod
+    def of(
+        cls, episode: Episode, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence], group: Group
+    ) -> "Swept":
+        """With the anchors of `group`, which its trajectories tell."""
+        tokens = [[action.tokens for action in one.actions] for one in trajectories]
+        return cls(episode, tuple(trajectories), tuple(evidence), replace(group, anchor=anchors(tokens)))
+
 
 def complete(
     abstain: str, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
@@ -56,16 +64,11 @@ def sweep_groups(
     for i, trajectory in enumerate(trajectories):
         by_episode.setdefault(trajectory.episode, []).append(i)
     groups = [(episodes[name], [evidence[i] for i in members]) for name, members in by_episode.items()]
-    swept = []
-    for (episode, facts), group, members in zip(groups, sweep_batch(reward, groups), by_episode.values(), strict=True):
-        rolled = tuple(trajectories[i] for i in members)
-        anchored = replace(group, anchor=anchors([_tokens(one) for one in rolled]))
-        swept.append(Swept(episode, rolled, tuple(facts), anchored))
-    return swept
-
-
-def _tokens(trajectory: Trajectory) -> list[tuple[int, ...]]:
-    return [action.tokens for action in trajectory.actions]
+    scored = zip(groups, by_episode.values(), sweep_batch(reward, groups), strict=True)
+    return [
+        Swept.of(episode, [trajectories[i] for i in members], facts, group)
+        for (episode, facts), members, group in scored
+    ]
 
 
 @dataclass(frozen=True)

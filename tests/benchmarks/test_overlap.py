@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from turnwise.benchmarks.overlap import shared_videos, source, training_clips
+from turnwise.benchmarks.overlap import Training, source, training_clips
 from turnwise.errors import UserError
 
 
@@ -43,9 +43,9 @@ def test_shared_by_name_and_by_content(tmp_path):
     evaluation = ["v/LGgaMq1eZGw.52.mp4", "v/new.mp4", "v/other.mp4"]
     by_name = {"video": "v/LGgaMq1eZGw.52.mp4", "training": "clips/LGgaMq1eZGw.7.mp4", "because": "same name"}
     by_content = {"video": "v/new.mp4", "training": "clips/one.mp4", "because": "same content"}
-    assert shared_videos([training], evaluation) == [by_name]
-    assert shared_videos([training], evaluation, tmp_path / "b") == [by_name, by_content]
-    assert shared_videos([], evaluation, tmp_path / "b") == []
+    assert Training.of([training]).shared(evaluation) == [by_name]
+    assert Training.of([training]).shared(evaluation, tmp_path / "b") == [by_name, by_content]
+    assert Training.of([]).shared(evaluation, tmp_path / "b") == []
 
 
 def test_a_json_list_is_read_and_bad_records_are_named(tmp_path):

@@ -24,6 +24,7 @@ EXPECTED = {
     "How many trajectories hold good and bad decisions?": [(arm, 0.5, 2) for arm in ("grpo", "sft", "turnwise")],
     "Are redundant replies told off?": [(arm, 1.0, 0.0, 1) for arm in ("grpo", "sft", "turnwise")],
     "Which groups taught nothing?": [("grpo", 1, 1, 0), ("sft", 1, 1, 0), ("turnwise", 1, 1, 0), ("turnwise", 2, 1, 1)],
+    "Where does the clip act?": [(arm, 1, 0.0, 1.0, 1.0) for arm in ("grpo", "sft", "turnwise")],
     "What made the reward rise?": [
         ("grpo", 1, 1.0, 0.2, None, None, None),
         ("turnwise", 1, 1.0, 0.2, None, None, None),

@@ -13,7 +13,7 @@ import pytest
 from turnwise import tables
 from turnwise.config import Params, compose
 from turnwise.files import write_json, write_text
-from turnwise.tracking import live_cell, track
+from turnwise.tracking import live_cell, outdated, track
 
 PARAMS = Params.model_validate({**compose(["embedded"]), "seeds": [0]})
 SCORES = {"pauc": 61.5, "repetition": 4.0, "timing_f1": 55.0, "streamingbench": 40.0}
@@ -123,6 +123,18 @@ def test_track_rebuilds_and_twice_is_once(tmp_path):
     track(tmp_path, other)
     found = client.search_runs([parent.info.experiment_id], "tags.kind = 'ablation'")
     assert len({run.data.tags["config"] for run in found}) == len(found) == 2
+
+
+def test_a_cell_of_other_parameters_is_left_out_and_named(tmp_path):
+    experiment(tmp_path)
+    ran = "params: {params.yaml: {arms.grpo: {credit: grpo}, rl: {lr: 0.1}}}"
+    write_text(tmp_path / "dvc.lock", f"stages: {{rl@grpo-0: {{{ran}}}, sft@0: {{outs: []}}}}")
+    write_text(tmp_path / "params.yaml", "arms: {grpo: {credit: grpo}}\nrl: {lr: 0.1}\n")
+    assert outdated(tmp_path, PARAMS) == []
+    write_text(tmp_path / "params.yaml", "arms: {grpo: {credit: grpo}}\nrl: {lr: 0.2}\n")
+    assert outdated(tmp_path, PARAMS) == [("grpo", 0)]
+    assert track(tmp_path, PARAMS) == 2
+    assert set(runs(tmp_path)[2]) == {"sft"}
 
 
 def test_a_live_cell_is_resumed_restarted_and_then_tracked(tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from turnwise import config
 from turnwise.benchmarks import blind, proactivevideoqa, streamingbench
 from turnwise.benchmarks.items import Predictions, Result
-from turnwise.benchmarks.overlap import shared_videos
+from turnwise.benchmarks.overlap import Training
 from turnwise.benchmarks.ovo import timing
 from turnwise.benchmarks.runner import MODES, Prepared, infer_all, prepare, write_predictions
 from turnwise.benchmarks.statistics import interval, parts_of
@@ -60,10 +60,10 @@ def evaluate(
     predictions = infer_all(sampler_for, prepared, config.batch, state)
     verdicts = _verdicts(judge, cache, prepared, predictions)
     results = score_all(prepared, predictions, verdicts.__getitem__, told)
-    scores = _headlines(results)
+    scores, learned = _headlines(results), Training.of(training)
     metrics = {
         **scores,
-        "benchmarks": {run.name: _qualified(run, results[run.name], training) for run in prepared},
+        "benchmarks": {run.name: _qualified(run, results[run.name], learned) for run in prepared},
         "blind": blind_scores(prepared, told, config.metronome),
         "judge": judge.name,
         "abstentions": {"verdicts": len(verdicts), "missing": abstentions(verdicts.values())},
@@ -81,14 +81,14 @@ def _prepared(benchmark: ModuleType, root: Path, config: config.Evaluate, stream
     return prepare(benchmark, benchmark.load([root], **options), root, stream)
 
 
-def _qualified(run: Prepared, result: Result, training: Sequence[Path]) -> dict[str, Any]:
+def _qualified(run: Prepared, result: Result, training: Training) -> dict[str, Any]:
     """A benchmark's metrics with their interval, its records, and the videos that it shares with training."""
     benchmark = benchmark_of(run.name)
     return {
         **result.metrics,
         "interval": interval(benchmark, parts_of(benchmark, result.samples))["score"],
         "records": run.loaded.report(),
-        "shared_videos": shared_videos(training, [item.clip for item in run.loaded.items], run.root),
+        "shared_videos": training.shared([item.clip for item in run.loaded.items], run.root),
     }
 
 

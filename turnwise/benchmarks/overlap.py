@@ -7,7 +7,9 @@ Two videos are the same where their files are, or where their names come from on
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -53,27 +55,43 @@ def _records(path: Path) -> Iterator[Any]:
         raise UserError(f"{path}: neither JSON Lines nor a JSON list: {error}") from None
 
 
-def shared_videos(
-    training: Iterable[Path], evaluation: Iterable[str], root: Path | None = None
-) -> list[dict[str, str]]:
-    """Evaluation clips that training records share, each as {"video", "training", "because"}.
+@dataclass(frozen=True)
+class Training:
+    """The videos that a policy learned from: what each is called in its records, by path."""
 
-    Args:
-        training: files of training records; clips are relative to their folder.
-        evaluation: clips of a benchmark, relative to `root`; files are compared where `root` is given and both are there.
-    """
-    clips = {path.parent / clip: clip for path in training for clip in training_clips(path)}
-    names: dict[str, str] = {}
-    for clip in clips.values():
-        names.setdefault(source(clip), clip)
-    contents = {_digest(path): clip for path, clip in clips.items() if path.is_file()} if root else {}
-    found = []
-    for clip in dict.fromkeys(evaluation):
-        if source(clip) in names:
-            found.append({"video": clip, "training": names[source(clip)], "because": "same name"})
-        elif root and contents and (root / clip).is_file() and (digest := _digest(root / clip)) in contents:
-            found.append({"video": clip, "training": contents[digest], "because": "same content"})
-    return found
+    clips: Mapping[Path, str]
+
+    @classmethod
+    def of(cls, paths: Iterable[Path]) -> "Training":
+        """Of files of training records, whose clips are relative to their folder. Raises UserError as `training_clips`."""
+        return cls({path.parent / clip: clip for path in paths for clip in training_clips(path)})
+
+    def shared(self, evaluation: Iterable[str], root: Path | None = None) -> list[dict[str, str]]:
+        """Evaluation clips that are among them, each as {"video", "training", "because"}.
+
+        Clips are relative to `root`; files are compared where `root` is given and both are there.
+        """
+        found = []
+        for clip in dict.fromkeys(evaluation):
+            if source(clip) in self._names:
+                found.append({"video": clip, "training": self._names[source(clip)], "because": "same name"})
+            elif root and (same := self._same_content(root / clip)):
+                found.append({"video": clip, "training": same, "because": "same content"})
+        return found
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        names: dict[str, str] = {}
+        for clip in self.clips.values():
+            names.setdefault(source(clip), clip)
+        return names
+
+    def _same_content(self, path: Path) -> str | None:
+        return self._contents.get(_digest(path)) if self._contents and path.is_file() else None
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        return {_digest(path): clip for path, clip in self.clips.items() if path.is_file()}
 
 
 def _digest(path: Path) -> str:

@@ -103,9 +103,9 @@ def tell_shared(loaded: "Loaded[Any]", training: Sequence[Path] | None, root: Pa
     """Videos shared with the training records; None where none were given."""
     if not training:
         return None
-    from turnwise.benchmarks.overlap import shared_videos
+    from turnwise.benchmarks.overlap import Training
 
-    shared = shared_videos(training, [item.clip for item in loaded.items], root)
+    shared = Training.of(training).shared([item.clip for item in loaded.items], root)
     names = some_of([f"{row['video']} ({row['because']} as {row['training']})" for row in shared])
     note(f"{len(shared)} videos are also in the training data" + (f": {names}" if shared else ""))
     return shared

@@ -13,9 +13,13 @@ def track() -> None:
     Example: `turnwise track && mlflow ui --backend-store-uri sqlite:///mlflow.db`
     """
     from turnwise.config import read_params
-    from turnwise.tracking import track
+    from turnwise.tracking import outdated, track
 
-    runs = track(Path(), read_params())
+    params = read_params()
+    runs, old = track(Path(), params), outdated(Path(), params)
+    if old:
+        names = ", ".join(f"{arm}-{seed}" for arm, seed in old)
+        print(f"left out, since they ran with other parameters: {names}; `dvc repro` brings them up to date")
     if runs:
         print(f"mlflow.db: {runs} runs of this experiment; `make up` shows them")
     else:

@@ -67,9 +67,8 @@ class ThinkStream(Reward):
             answered = np.flatnonzero(~np.isnan(level))
             first = answered[np.unique(window[answered], return_index=True)[1]]
             late = np.abs(times[first] - _starts(episode)[window[first]]) - self.slack
-            step = episode.grid.frame_interval * episode.grid.frames_per_turn
             share = 1 / len(np.unique(window))
-            time[first + 1] = share * np.clip(1 - late / (self.decay_turns * step), 0, 1)
+            time[first + 1] = share * np.clip(1 - late / (self.decay_turns * episode.grid.step), 0, 1)
             right[first + 1] = share * (level[first] == self.top)
         return {"time": np.cumsum(time), "correctness": np.cumsum(right)}
 

@@ -7,6 +7,6 @@ the four headline scores of `metrics.json`. MLflow takes seconds to import, so t
 """
 
 from turnwise.tracking.live import LiveCell, live_cell
-from turnwise.tracking.rebuild import track
+from turnwise.tracking.rebuild import outdated, track
 
-__all__ = ["LiveCell", "live_cell", "track"]
+__all__ = ["LiveCell", "live_cell", "outdated", "track"]

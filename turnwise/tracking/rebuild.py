@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turnwise.config import Params, read_yaml
+from turnwise.config import PARAMS, Params, read_yaml
 from turnwise.errors import UserError
 from turnwise.files import fingerprint
 from turnwise.tracking.notes import HEADLINES, NOTE, cell_note, parent_note
@@ -17,12 +17,12 @@ from turnwise.tracking.store import Steps, Store, locked, said
 def track(root: Path, params: Params) -> int:
     """Rebuild the runs of `params` from `root`/runs, reports, timings and dvc.lock; how many there are, with the parent.
 
-    A cell has a run once `updates.parquet` (`sft`: `eval/metrics.json`) is there; without one nothing is recorded. Runs
-    whose content did not change are left alone, others are replaced, so tracking twice is tracking once. Raises UserError
-    for a damaged table or dvc.lock.
+    A cell has a run once `updates.parquet` (`sft`: `eval/metrics.json`) is there, and if it is not `outdated`; without one
+    nothing is recorded. Runs whose content did not change are left alone, others are replaced, so tracking twice is
+    tracking once. Raises UserError for a damaged table or dvc.lock.
     """
-    cells = [(arm, seed) for arm in ("sft", *params.arms) for seed in params.seeds]
-    ready = [cell for cell in cells if _done(root, *cell)]
+    old = outdated(root, params)
+    ready = [cell for cell in _finished(root, params) if cell not in old]
     if not ready:
         return 0
     hashes = _dvc_hashes(root)
@@ -33,6 +33,37 @@ def track(root: Path, params: Params) -> int:
             _track_cell(store, arm, seed, hashes)
         _track_reports(store, parent)
     return 1 + len(ready)
+
+
+def outdated(root: Path, params: Params) -> list[tuple[str, int]]:
+    """The finished cells that dvc.lock knows from other parameters than those of `root`/params.yaml now."""
+    file, stages = root / PARAMS, _locked_stages(root)
+    present = read_yaml(file) if file.is_file() else {}
+
+    def changed(stage: str) -> bool:
+        ran = stages.get(stage, {}).get("params", {}).get(PARAMS.name, {})
+        return any(_at(present, field) != value for field, value in ran.items())
+
+    return [cell for cell in _finished(root, params) if any(map(changed, _stages_of(*cell)))]
+
+
+def _stages_of(arm: str, seed: int) -> list[str]:
+    """The stages that made a cell, in dvc.yaml's names."""
+    shared = ["data", *(f"{stage}@{seed}" for stage in ("sft", "rollout", "judge", "sweep"))]
+    own = [f"evaluate_sft@{seed}"] if arm == "sft" else [f"rl@{arm}-{seed}", f"evaluate@{arm}-{seed}"]
+    return shared + own
+
+
+def _at(values: Any, field: str) -> Any:
+    """What stands at a dotted field of nested mappings; None where there is nothing."""
+    for part in field.split("."):
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
+def _finished(root: Path, params: Params) -> list[tuple[str, int]]:
+    cells = [(arm, seed) for arm in ("sft", *params.arms) for seed in params.seeds]
+    return [cell for cell in cells if _done(root, *cell)]
 
 
 def _done(root: Path, arm: str, seed: int) -> bool:
@@ -111,6 +142,10 @@ def _add_times(steps: Steps, stage: str, times: dict[str, float]) -> None:
 
 def _dvc_hashes(root: Path) -> dict[str, str]:
     """Hash of each output that dvc.lock knows, by path."""
-    lock = root / "dvc.lock"
-    stages = read_yaml(lock)["stages"].values() if lock.is_file() else []
+    stages = _locked_stages(root).values()
     return {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", []) if "md5" in out}
+
+
+def _locked_stages(root: Path) -> dict[str, Any]:
+    lock = root / "dvc.lock"
+    return read_yaml(lock)["stages"] if lock.is_file() else {}

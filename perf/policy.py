@@ -76,7 +76,7 @@ def appending(policy: Loaded, root: Path) -> None:
         streams = episodes(count, LONG)
         laps = 1e3 * np.median([rollout(policy, frames, streams)[1] for _ in range(REPEATS)], axis=0)
         early, late = (float(np.median(laps[turn - 5 : turn])) for turn in (8, LONG))
-        print(f"  {count:2d} in lock-step           {early:6.1f}   {late:7.1f}   {late / early:5.2f}")
+        print(f"  {count:2d} side by side          {early:6.1f}   {late:7.1f}   {late / early:5.2f}")
 
 
 def rollout(policy: Loaded, frames: FrameStore, streams: list[Episode]) -> tuple[float, list[float], list[Trajectory]]:

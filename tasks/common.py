@@ -17,6 +17,7 @@ import turnwise
 from turnwise import config
 from turnwise.errors import UserError, out_of_memory
 from turnwise.files import fingerprint
+from turnwise.progress import STAGE
 
 
 def run(main: Callable[..., None]) -> None:
@@ -25,6 +26,7 @@ def run(main: Callable[..., None]) -> None:
     So does what the machine lacks (disk, memory, a right to write), with exit status 1: another try may do better.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    STAGE.set(True)
     try:
         words = inspect.signature(main).bind(*sys.argv[1:])
     except TypeError:

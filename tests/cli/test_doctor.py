@@ -70,6 +70,25 @@ def test_each_fault_has_its_remedy(folder, monkeypatch):
     assert "✗ data: data/rl.jsonl:1: " in said
 
 
+def test_ports_that_are_no_port_or_speak_another_protocol(monkeypatch):
+    monkeypatch.setenv("TURNWISE_MLFLOW_PORT", "many")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setenv("TURNWISE_PORT", str(other.getsockname()[1]))
+        Thread(
+            target=lambda: [other.accept()[0].sendall(b"220 mail.example ready\r\n") for _ in range(2)], daemon=True
+        ).start()
+        said = ask(1)
+    assert "taken by something that is not Prefect" in said
+    assert "✗ TURNWISE_MLFLOW_PORT: 'many' is no port\n  → give a number from 1 to 65535" in said
+
+
+def test_what_did_not_end_is_told(folder):
+    checkpoint = folder / "state" / "rl" / "0123" / "update-3"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "weights.safetensors").write_bytes(bytes(1000))
+    assert "· state: 1 stages did not end (0.0 GiB), state/rl/0123 among them\n  → `dvc repro` goes on" in ask(0)
+
+
 def test_missing_clips_are_named(folder):
     episode = {"id": "e", "clip": "clips/gone.mp4", "task": "t", "grid": {"frame_interval": 2.0, "turns": 2}}
     elsewhere = folder / "streams"

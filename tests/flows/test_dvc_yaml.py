@@ -18,6 +18,8 @@ from turnwise.config import Params, read_params
 ROOT = Path(__file__).parents[2]
 PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
 STAGES = PIPELINE["stages"]
+WATCHERS = {"turnwise/progress.py", "turnwise/tracking"}
+"""They change no output: editing them makes no stage stale."""
 
 
 @functools.cache
@@ -38,7 +40,7 @@ def rooms(module: str) -> set[str]:
 def test_code_deps_are_the_rooms_the_stage_imports(name: str) -> None:
     module = shlex.split(STAGES[name]["cmd"])[2]
     declared = [dep for dep in STAGES[name]["deps"] if dep.startswith(("tasks/", "turnwise/"))]
-    assert declared == sorted(rooms(module)), f"the deps of {name} in dvc.yaml are not what {module} imports"
+    assert declared == sorted(rooms(module) - WATCHERS), f"the deps of {name} in dvc.yaml are not what {module} imports"
 
 
 def test_every_script_is_run_by_a_stage() -> None:

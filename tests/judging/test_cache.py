@@ -71,7 +71,7 @@ def test_too_many_abstentions_stop_the_run_and_the_rest_is_kept(tmp_path, capsys
     items = [replace(ITEM, reply=f"{colour} {i}") for i in range(5) for colour in ("red", "blue")][:9]
     path, judge = tmp_path / "v.sqlite", Counting()
     VerdictCache(path, max_abstained=0.45).grade_all(judge, items)
-    assert "counting abstained from 4 of 9 verdicts (4 no idea)" in capsys.readouterr().out
+    assert "counting abstained from 4 of 9 verdicts (4 no idea)" in capsys.readouterr().err
     limit = r"params\.yaml: judge\.max_abstained: 0\.4: counting abstained from 4 of 9 verdicts \(4 no idea\); .* kept$"
     with pytest.raises(UserError, match=limit):
         VerdictCache(path, max_abstained=0.4).grade_all(judge, items)

@@ -199,7 +199,7 @@ def test_checkpoints_are_read_as_written_or_passed_over(tmp_path, count, capsys)
             counts["read"] += 1
             counts["refused"] += found.update == 1
         file.write_bytes(whole)
-    assert "falling back" in capsys.readouterr().out
+    assert "falling back" in capsys.readouterr().err
 
 
 def test_verdicts(tmp_path, count):

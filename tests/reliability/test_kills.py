@@ -4,19 +4,19 @@ import pytest
 from kill_at import Count, Kill, leftovers, said, stage
 
 GRADE = "turnwise.judging.rules:RuleJudge.grade"
-TURN = "turnwise.policy.sampler:HfSampler._take_turn"
+TOKEN = "turnwise.policy.sampler:HfSampler._step"
 RENAME = "pathlib:Path.replace"
 BATCH = "turnwise.benchmarks.runner:rollout"
 RL, SFT, EVALUATE = "rl turnwise 0", "sft 0", "evaluate turnwise 0"
 QUICK = [
-    (RL, "rolling out", Kill(TURN, 20)),
+    (RL, "rolling out", Kill(TOKEN, 60)),
     (RL, "learning", Kill("turnwise.training.learning:Learner._step", 4, after=True)),
     (RL, "before a checkpoint's rename", Kill(RENAME, 10)),
     (SFT, "learning", Kill("turnwise.training.sft:_step", 15, after=True)),
-    (EVALUATE, "rolling out", Kill(TURN, 25)),
+    (EVALUATE, "rolling out", Kill(TOKEN, 20)),
 ]
 SLOW = [
-    *((RL, "rolling out", Kill(TURN, n)) for n in (1, 9, 30)),
+    *((RL, "rolling out", Kill(TOKEN, n)) for n in (1, 30, 90)),
     *((RL, "judging", Kill(GRADE, n, after)) for n, after in ((1, False), (12, True))),
     *((RL, "learning", Kill("turnwise.training.learning:Learner._step", n, after=True)) for n in (1, 2, 6)),
     *((RL, "writing a table", Kill("turnwise.tables.parquet:pq.write_table", n, after=True)) for n in (1, 7, 14)),
@@ -29,14 +29,14 @@ SLOW = [
     *((SFT, "learning", Kill("turnwise.training.sft:_step", n)) for n in (1, 5, 7, 16)),
     *((SFT, "writing a checkpoint", Kill("turnwise.training.checkpoints:save_file", n, after=True)) for n in (1, 3, 4)),
     (SFT, "writing the model", Kill("transformers:PreTrainedModel.save_pretrained", 2, after=True)),
-    *((EVALUATE, "rolling out", Kill(TURN, n)) for n in (1, 10, 30)),
+    *((EVALUATE, "rolling out", Kill(TOKEN, n)) for n in (1, 10, 30)),
     *(
         (EVALUATE, "keeping predictions", Kill("turnwise.benchmarks.runner:write_jsonl", n, a))
         for n, a in ((1, False), (3, True))
     ),
     (EVALUATE, "writing a table", Kill("turnwise.tables.parquet:pq.write_table", after=True)),
     ("data", "writing a clip", Kill("turnwise.worlds.build:write_clip", 4, after=True)),
-    ("rollout 0", "rolling out", Kill(TURN, 5)),
+    ("rollout 0", "rolling out", Kill(TOKEN, 15)),
     ("judge 0", "judging", Kill(GRADE, 5)),
     ("sweep 0", "writing a table", Kill("turnwise.tables.parquet:pq.write_table", after=True)),
 ]

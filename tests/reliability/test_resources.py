@@ -12,7 +12,7 @@ import pytest
 from kill_at import Limit, Signal, leftovers, stage
 
 RL, SFT, EVALUATE = "rl turnwise 0", "sft 0", "evaluate turnwise 0"
-TURN = "turnwise.policy.sampler:HfSampler._take_turn"
+TOKEN = "turnwise.policy.sampler:HfSampler._step"
 
 
 def message(said: str) -> str:
@@ -82,7 +82,7 @@ def test_a_folder_that_takes_no_writing(before, resumes, disk, words):
     resumes("read-only folder", place, words)
 
 
-@pytest.mark.parametrize(("words", "target"), [(EVALUATE, TURN)])
+@pytest.mark.parametrize(("words", "target"), [(EVALUATE, TOKEN)])
 def test_no_memory_left(before, resumes, words, target):
     folder = before(words)
     ended = stage(folder, words, Limit(target, resource.RLIMIT_AS, 0))
@@ -96,9 +96,9 @@ def test_no_memory_left(before, resumes, words, target):
     ("words", "number", "target", "status"),
     [
         (SFT, signal.SIGINT, "turnwise.training.sft:_step", 130),
-        pytest.param(RL, signal.SIGINT, TURN, 130, marks=pytest.mark.slow),
-        pytest.param(RL, signal.SIGTERM, TURN, 143, marks=pytest.mark.slow),
-        pytest.param(EVALUATE, signal.SIGINT, TURN, 130, marks=pytest.mark.slow),
+        pytest.param(RL, signal.SIGINT, TOKEN, 130, marks=pytest.mark.slow),
+        pytest.param(RL, signal.SIGTERM, TOKEN, 143, marks=pytest.mark.slow),
+        pytest.param(EVALUATE, signal.SIGINT, TOKEN, 130, marks=pytest.mark.slow),
     ],
 )
 def test_asked_to_stop(before, resumes, words, number, target, status):

@@ -9,10 +9,18 @@ from tasks.sweep import warn
 from turnwise.config import compose, validate
 from turnwise.episodes import Episode, Grid
 from turnwise.errors import UserError
+from turnwise.progress import STAGE
 from turnwise.records import Group
 from turnwise.training.sweeping import Swept
 
 EPISODE = Episode(id="e", clip="a.mp4", task="t", grid=Grid(frame_interval=2, turns=1), queries=(), windows=())
+
+
+@pytest.fixture(autouse=True)
+def stage():
+    token = STAGE.set(True)
+    yield
+    STAGE.reset(token)
 
 
 def groups(*rewards: float) -> list[Swept]:

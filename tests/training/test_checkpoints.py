@@ -48,7 +48,7 @@ def test_only_the_last_ones_are_kept_and_a_damaged_one_is_passed_over(tmp_path, 
     weights = tmp_path / "update-00003" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     assert latest_checkpoint(tmp_path).update == 2
-    assert "update-00003: damaged (weights.safetensors)" in capsys.readouterr().out
+    assert "update-00003: damaged (weights.safetensors)" in capsys.readouterr().err
 
 
 def test_a_checkpoint_that_is_not_usable_or_not_complete_is_passed_over(tmp_path, capsys):
@@ -56,7 +56,7 @@ def test_a_checkpoint_that_is_not_usable_or_not_complete_is_passed_over(tmp_path
         save_checkpoint(tmp_path, checkpoint(update, *trained(1)), keep=3)
     (tmp_path / "update-00003" / "sha256.json").write_text("[]")
     assert latest_checkpoint(tmp_path, lambda update: update < 2).update == 1
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert "update-00003: damaged" in said
     assert "update-00002: damaged (tables of its updates)" in said
 

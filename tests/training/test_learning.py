@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from spy import Spy
 
 from turnwise.config import Arm
 from turnwise.policy import trainable_parameters
@@ -12,18 +13,6 @@ ARMS = {
     "turn-mean": Arm(credit="grpo", aggregation="turn-mean"),
     "token-mean": Arm(credit="grpo", aggregation="token-mean"),
 }
-
-
-class Spy(torch.optim.SGD):
-    """Keeps the gradients of each step and leaves the weights alone."""
-
-    def __init__(self, parameters):
-        super().__init__(parameters, lr=0.0)
-        self.seen = []
-
-    def step(self, closure=None):
-        self.seen.append([p.grad.clone() for group in self.param_groups for p in group["params"] if p.grad is not None])
-        return super().step(closure)
 
 
 def gradients(experiment, rows, arm, micro_batch, minibatches=1):

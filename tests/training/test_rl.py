@@ -143,7 +143,7 @@ def test_a_collapse_is_said_when_it_begins_and_stands_in_the_table(experiment, e
     epoch = Epoch(experiment, TURNWISE, 0, episodes, dev, swept, tmp_path / "state")
     figures = {"reply_rate": 0.0, "repeat_share": None, "zero_spread_share": 1.0, "entropy": 0.5}
     assert epoch._warnings(3, figures) == epoch._warnings(4, figures) == "silence, no_spread"
-    assert capsys.readouterr().out.count("update 3: silence: reply_rate 0: ") == 1
+    assert capsys.readouterr().err.count("update 3: silence: reply_rate 0: ") == 1
     assert epoch._warnings(5, figures | {"reply_rate": 0.5, "zero_spread_share": 0.0}) is None
     epoch._warnings(6, figures)
-    assert "update 6: silence" in capsys.readouterr().out
+    assert "update 6: silence" in capsys.readouterr().err

@@ -1,9 +1,14 @@
 from itertools import pairwise
 
 import pytest
+import torch
+from accelerate import Accelerator
+from spy import Spy
 
 from turnwise.config import compose, validate
-from turnwise.training.sft import _warmup_cosine, token_weights
+from turnwise.episodes import read_demonstrations
+from turnwise.policy import trainable_parameters
+from turnwise.training.sft import _step, _warmup_cosine, token_weights
 
 
 def test_the_warm_up_learns_in_both_phases(world):
@@ -21,6 +26,23 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth():
     assert rates[100] == pytest.approx(0.1)
     assert all(a < b for a, b in pairwise(rates[:10]))
     assert all(a > b for a, b in pairwise(rates[10:]))
+
+
+@pytest.mark.parametrize("loss", ["plain", "class_balanced"])
+def test_no_split_into_micro_batches_changes_the_gradient_or_the_loss(experiment, world, loss):
+    items = read_demonstrations(world / "data" / "demonstrations.jsonl")[:5]
+
+    def step(micro_batch):
+        config = experiment.params.sft.model_copy(update={"loss": loss, "micro_batch": micro_batch})
+        spy = Spy(trainable_parameters(experiment.policy, freeze_vision=True))
+        return _step(experiment.policy, experiment.frames, Accelerator(cpu=True), spy, items, config), spy.seen[0]
+
+    whole, gradient = step(5)
+    for size in (1, 2):
+        value, split = step(size)
+        assert value == pytest.approx(whole, rel=1e-5)
+        for a, b in zip(gradient, split, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-7)
 
 
 WAIT, REPLY = ["silence", "silence"], ["speak", "text", "text"]

@@ -62,7 +62,7 @@ def prepare(benchmark: ModuleType, loaded: Loaded[Any], root: Path, stream: Stre
 
 
 def rollout(sampler: "Sampler", episodes: Sequence[Episode]) -> dict[str, list[Reply]]:
-    """Greedy replies to each episode, by its id, all streams in lock-step."""
+    """Greedy replies to each episode, by its id, all streams side by side."""
     trajectories = sampler.rollout(episodes, 1, temperature=0.0, top_k=0, top_p=1.0, seed=0)
     return {e.id: replies(e, t) for e, t in zip(episodes, trajectories, strict=True)}
 
@@ -114,7 +114,7 @@ def infer(
     mode: Mode = "push",
     skip: Iterable[str] = (),
 ) -> None:
-    """Run the items whose key is not in `skip`, `batch` streams in lock-step; those of like length and clip together.
+    """Run the items whose key is not in `skip`, `batch` streams side by side; those of like length and clip together.
 
     `done` hears of each finished batch.
     """

@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -58,7 +59,15 @@ def doctor(
     except UserError as error:
         params = None
         found.append(Finding("fault", f"parameters: {error}", "edit params.yaml, or `turnwise profile use embedded`"))
-    checks: list[Callable[[], Iterator[Finding]]] = [python, packages, disk, gpu, ports, lambda: episodes(data)]
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        python,
+        packages,
+        disk,
+        gpu,
+        ports,
+        lambda: episodes(data),
+        unfinished,
+    ]
     if params:
         found.append(Finding("ok", f"parameters: {' + '.join(params.profiles)}"))
         checks.append(lambda: judges(params))
@@ -131,7 +140,9 @@ def ports() -> Iterator[Finding]:
         ("MLflow", "TURNWISE_MLFLOW_PORT", "5000", "/health"),
     ):
         port = os.environ.get(variable, default)
-        if not _listens(int(port)):
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            yield Finding("fault", f"{variable}: {port!r} is no port", "give a number from 1 to 65535")
+        elif not _listens(int(port)):
             yield Finding("ok", f"port {port}: free for {name}")
         elif _answers(f"http://127.0.0.1:{port}{path}"):
             yield Finding("ok", f"port {port}: {name} runs there")
@@ -150,7 +161,7 @@ def _answers(url: str, key: str = "") -> bool:
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return False
 
 
@@ -174,6 +185,16 @@ def episodes(data: Path) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", f"data: {len(read)} episodes in {path}, every clip is there")
+
+
+def unfinished() -> Iterator[Finding]:
+    """Checkpoints and predictions of stages that did not end; one that ends removes its own."""
+    folders = [folder for stage in ("sft", "rl", "evaluate") for folder in Path("state", stage).glob("*")]
+    if folders:
+        size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+        found = f"state: {len(folders)} stages did not end ({size / GIB:.1f} GiB), {folders[0]} among them"
+        remedy = "`dvc repro` goes on with those of these parameters and this code; after it, the others can be removed"
+        yield Finding("note", found, remedy)
 
 
 def judges(params: "Params") -> Iterator[Finding]:

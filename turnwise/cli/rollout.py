@@ -122,18 +122,17 @@ def _check_length(sampler: "HfSampler", episode: "Episode") -> None:
 
 
 def _read(sampler: "HfSampler", episode: "Episode") -> None:
-    """Decode the clip ahead of the first turn, with a bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
+    """Decode the clip ahead of the first turn."""
     from turnwise.policy.frames import frames_of
+    from turnwise.progress import Bar
 
     frames = frames_of(episode)
     _note(f"reading {len(frames)} frames of {episode.clip}")
-    parts = [frames[start : start + FRAMES_AT_ONCE] for start in range(0, len(frames), FRAMES_AT_ONCE)]
-    quiet = not sys.stderr.isatty()
-    for part in track(parts, "frames", console=Console(stderr=True), transient=True, disable=quiet):
-        sampler.frames.patches(part)
+    with Bar("frames", len(frames), patience=2.0) as bar:
+        for start in range(0, len(frames), FRAMES_AT_ONCE):
+            part = frames[start : start + FRAMES_AT_ONCE]
+            sampler.frames.patches(part)
+            bar.advance(len(part))
 
 
 def _told(action: "Action") -> str:

@@ -163,6 +163,8 @@ class Sft(Section):
     """Optimizer steps on streamed demonstrations."""
     stream_batch: Count
     """Demonstrations a step."""
+    micro_batch: Count
+    """Items or demonstrations of one forward and backward pass; memory and time, no more."""
     lr: Positive
     """Peak learning rate; linear warm-up over the first tenth, then cosine to a tenth."""
     weight_decay: NonNegative
@@ -258,7 +260,7 @@ class Evaluate(Section):
     """The three benchmarks."""
 
     batch: Count
-    """Streams in lock-step."""
+    """Streams side by side."""
     omega: Share
     """PAUC's omega of the headline."""
     tolerance: NonNegative

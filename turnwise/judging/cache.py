@@ -12,8 +12,9 @@ from pathlib import Path
 
 from turnwise.errors import UserError
 from turnwise.judging.base import Grade, Judge, Verdict, abstentions
-from turnwise.progress import emit
+from turnwise.progress import Bar, emit
 
+_PATIENCE = 2.0  # seconds of asking before progress is told: most judges are asked little, or answer at once
 _WAIT = 60.0  # seconds that a process waits for another one's transaction
 _ELSEWHERE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY")  # faults that are not the file's
 INSERT = "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?)"
@@ -82,13 +83,14 @@ class VerdictCache:
 
     def _ask(self, judge: Judge, items: Sequence[Grade]) -> dict[Grade, Verdict]:
         answers: dict[Grade, Verdict] = {}
-        with connected(self.path) as db:
+        with connected(self.path) as db, Bar(f"verdicts of {judge.name}", len(items), patience=_PATIENCE) as bar:
 
             def done(item: Grade, verdict: Verdict) -> None:
                 answers[item] = verdict
                 if verdict.score is not None:  # at once: a kill loses no answer that was paid for
                     db.execute(INSERT, row_of(judge.version, item, verdict.score))
                     db.commit()
+                bar.advance()
 
             if items:
                 asyncio.run(judge.grade_all(items, done))

@@ -32,6 +32,9 @@ class Piece(NamedTuple):
     """The position that comes after."""
 
 
+NOTHING = Piece([], [], text_positions(0), 0)
+
+
 class Script:
     """What of an episode's conversation is given: an opening with the history, then what each turn shows."""
 

@@ -1,23 +1,33 @@
-"""Roll-out in process: all trajectories in lock-step over the grid, each turn appended to what the decoder remembers."""
+"""Roll-out in process: all trajectories side by side over the grid, each turn appended to what the decoder remembers.
+
+They go on at their own pace: while one still speaks, others have begun their next turn, so a long reply holds up no wait.
+"""
 
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.episodes import Episode
 from turnwise.errors import UserError
 from turnwise.policy.cache import RaggedCache
-from turnwise.policy.conversation import Conversation, Piece, Rows, Script, stack
+from turnwise.policy.conversation import NOTHING, Conversation, Piece, Script, stack
 from turnwise.policy.forward import hidden_states, log_probabilities
 from turnwise.policy.frames import FrameStore
 from turnwise.policy.loading import Loaded
+from turnwise.policy.positions import text_positions
 from turnwise.records import Action, Trajectory
 
 OnTurn = Callable[[int, Sequence[Action | None]], None]
-"""Called after each turn with its 0-based number and every trajectory's action (None where its grid has ended)."""
+"""Called, in order, once every trajectory has taken a turn: its 0-based number and all actions (None after a grid's end)."""
+READ_AT = 0.5
+"""Share of the rows that must wait for their next turn before theirs is read; till then the others speak on."""
+DROP_AT = 0.25
+"""Share of the rows that must have ended before the cache is rid of them: that copies it."""
 
 
 class Sampler(Protocol):
@@ -49,12 +59,47 @@ class Sampling(NamedTuple):
 
 
 class _Row:
-    """One trajectory on its way."""
+    """One trajectory on its way: it reads what a turn shows, then says its action token by token."""
 
-    def __init__(self, policy: Loaded, script: Script, episode: Episode, index: int, uniforms: Tensor):
+    def __init__(self, policy: Loaded, script: Script, episode: Episode, index: int, uniforms: NDArray[np.float64]):
+        """`uniforms` [T, K]: the random number of each token."""
         self.conversation, self.episode, self.index = Conversation(policy, script), episode, index
-        self.uniforms, self.read = uniforms, 0
         self.actions: list[Action] = []
+        self._policy, self._uniforms, self._read = policy, uniforms, 0
+        self._said: list[tuple[int, float]] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether every turn is taken."""
+        return len(self.actions) == self.episode.turns
+
+    @property
+    def speaking(self) -> bool:
+        """Whether an action has begun."""
+        return bool(self._said)
+
+    @property
+    def uniform(self) -> float:
+        """The random number of the next token."""
+        return float(self._uniforms[len(self.actions), len(self._said)])
+
+    def pending(self) -> Piece:
+        """What is to be read before the next token: the last one said, or what the next turn shows and all before."""
+        if self._said:
+            place = self.conversation.following + len(self._said) - 1
+            return Piece([self._said[-1][0]], [], text_positions(1, place), place + 1)
+        self.conversation.show(len(self.actions))
+        return self.conversation.since(self._read)
+
+    def say(self, token: int, logprob: float) -> None:
+        """Go on with the action; the end-of-turn token or the cap ends it. Its last token is read with the next turn."""
+        self._said.append((token, logprob))
+        if token == self._policy.end_id or len(self._said) == self._uniforms.shape[1]:
+            tokens, logprobs = map(list, zip(*self._said, strict=True))
+            self._read = len(self.conversation.ids) + len(tokens) - 1
+            self.conversation.act(len(self.actions), tokens)
+            self.actions.append(self._policy.action(tokens, logprobs))
+            self._said = []
 
 
 class HfSampler:
@@ -83,15 +128,15 @@ class HfSampler:
         Raises UserError for an episode whose longest possible conversation exceeds `max_context`.
         """
         rows = self._rows(episodes, group_size, seed)
-        live, cache = rows, RaggedCache(len(rows), self.policy.device)
-        for turn in range(max(episode.turns for episode in episodes)):
-            stay = [i for i, row in enumerate(live) if turn < row.episode.turns]
-            if len(stay) < len(live):
+        live, cache, told = rows, RaggedCache(len(rows), self.policy.device), 0
+        sampling = Sampling(temperature, top_k, top_p)
+        while stay := [i for i, row in enumerate(live) if not row.ended]:
+            if len(stay) <= (1 - DROP_AT) * len(live):
                 live = [live[i] for i in stay]
                 cache.keep(torch.tensor(stay, device=self.policy.device))
-            self._take_turn(live, turn, cache, Sampling(temperature, top_k, top_p))
+            self._step(live, cache, sampling)
             if on_turn:
-                on_turn(turn, [row.actions[turn] if turn < row.episode.turns else None for row in rows])
+                told = _tell(rows, told, on_turn)
         return [Trajectory(row.episode.id, row.index, tuple(row.actions)) for row in rows]
 
     def _rows(self, episodes: Sequence[Episode], group_size: int, seed: int) -> list[_Row]:
@@ -101,61 +146,42 @@ class HfSampler:
             script = script_within(self.policy, self.frames, episode, self.max_action_tokens, self.max_context)
             for index in range(group_size):
                 uniforms = _uniforms((episode.turns, self.max_action_tokens), seed, episode.id, index)
-                rows.append(_Row(self.policy, script, episode, index, uniforms.to(self.policy.device)))
+                rows.append(_Row(self.policy, script, episode, index, uniforms))
         return rows
 
-    def _take_turn(self, rows: list[_Row], turn: int, cache: RaggedCache, sampling: Sampling) -> None:
-        for row in rows:
-            row.conversation.show(turn)
-        hidden = self._read([row.conversation.since(row.read) for row in rows], cache)
-        uniforms = torch.stack([row.uniforms[turn] for row in rows])
-        following = torch.tensor([row.conversation.following for row in rows], device=hidden.device)
-        actions = self._speak(hidden, following, uniforms, cache, sampling)
-        for row, (tokens, logprobs) in zip(rows, actions, strict=True):
-            row.read = len(row.conversation.ids) + len(tokens) - 1
-            row.conversation.act(turn, tokens)
-            row.actions.append(self.policy.action(tokens, logprobs))
+    def _step(self, rows: list[_Row], cache: RaggedCache, sampling: Sampling) -> None:
+        """One token of the rows that wait for their next turn, once they are many, or else of those that speak."""
+        live = [b for b, row in enumerate(rows) if not row.ended]
+        waiting = [b for b in live if not rows[b].speaking]
+        reading = len(waiting) >= READ_AT * len(live)
+        at = waiting if reading else list(range(len(rows)))
+        pieces = [rows[b].pending() if reading or rows[b].speaking else NOTHING for b in at]
+        logp = log_probabilities(self.policy, self._read(at, pieces, cache), sampling.temperature)
+        acting = [rows[b] for b, piece in zip(at, pieces, strict=True) if piece.ids]
+        uniforms = torch.tensor([row.uniform for row in acting], dtype=torch.float64, device=logp.device)
+        chosen = choose(logp, uniforms, sampling)
+        picked = logp.gather(1, chosen[:, None])[:, 0]
+        for row, token, value in zip(acting, chosen.tolist(), picked.tolist(), strict=True):
+            row.say(token, value)
 
-    def _read(self, pieces: list[Piece], cache: RaggedCache) -> Tensor:
-        """Append new tokens of all rows; returns the hidden states [B, D] of their last ones."""
+    def _read(self, at: Sequence[int], pieces: list[Piece], cache: RaggedCache) -> Tensor:
+        """Append new tokens of these rows; returns the hidden states [n, D] of the last ones of the n that have any."""
         rows = stack(pieces, self.policy)
-        every = torch.arange(len(pieces), device=self.policy.device)
-        mask = cache.open(every, rows.ids.shape[1], self.policy.model.dtype)
-        hidden = hidden_states(self.policy, rows, self.frames.features(rows.frames), mask=mask, cache=cache)
+        mask = cache.open(torch.tensor(at, device=self.policy.device), rows.ids.shape[1], self.policy.model.dtype)
+        features = self.frames.features(rows.frames) if rows.frames else None
+        hidden = hidden_states(self.policy, rows, features, mask=mask, cache=cache)
         cache.advance(rows.lengths)
-        return hidden[every, rows.lengths - 1]
+        took = torch.nonzero(rows.lengths)[:, 0]
+        return hidden[took, rows.lengths[took] - 1]
 
-    def _speak(
-        self, hidden: Tensor, following: Tensor, uniforms: Tensor, cache: RaggedCache, sampling: Sampling
-    ) -> list[tuple[list[int], list[float]]]:
-        """Sample actions from the hidden states [B, D] of the headers: tokens and log-probs of each row.
 
-        The last token of an action is not read here but with the next turn.
-        """
-        spoken: list[tuple[list[int], list[float]]] = [([], []) for _ in range(len(hidden))]
-        speaking = torch.arange(len(hidden), device=hidden.device)
-        for k in range(self.max_action_tokens):
-            logp = log_probabilities(self.policy, hidden, sampling.temperature)
-            chosen = choose(logp, uniforms[speaking, k], sampling)
-            picked = logp.gather(1, chosen[:, None])[:, 0]
-            for b, token, value in zip(speaking.tolist(), chosen.tolist(), picked.tolist(), strict=True):
-                spoken[b][0].append(token)
-                spoken[b][1].append(value)
-            on = chosen != self.policy.end_id
-            speaking = speaking[on]
-            if k + 1 == self.max_action_tokens or not len(speaking):
-                break
-            hidden = self._read_one(chosen[on], following[speaking] + k, speaking, cache)
-        return spoken
-
-    def _read_one(self, tokens: Tensor, places: Tensor, rows: Tensor, cache: RaggedCache) -> Tensor:
-        """Append one token [b] at positions [b] to some rows [b]; returns their hidden states [b, D]."""
-        mask = cache.open(rows, 1, self.policy.model.dtype)
-        ids = tokens[:, None]
-        one = Rows(ids, places[:, None].expand(3, -1, -1), torch.full_like(ids, -1), torch.ones_like(tokens), [])
-        hidden = hidden_states(self.policy, one, None, mask=mask, cache=cache)
-        cache.advance(1)
-        return hidden[:, 0]
+def _tell(rows: Sequence[_Row], told: int, on_turn: OnTurn) -> int:
+    """Call `on_turn` for the turns after the first `told` that every row has taken; returns how many those are in all."""
+    longest = max(row.episode.turns for row in rows)
+    taken = min((len(row.actions) for row in rows if not row.ended), default=longest)
+    for turn in range(told, taken):
+        on_turn(turn, [row.actions[turn] if turn < row.episode.turns else None for row in rows])
+    return taken
 
 
 def script_within(
@@ -191,7 +217,7 @@ def choose(logp: Tensor, uniforms: Tensor, sampling: Sampling) -> Tensor:
     return torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True)[:, 0]
 
 
-def _uniforms(shape: tuple[int, int], *key: object) -> Tensor:
+def _uniforms(shape: tuple[int, int], *key: object) -> NDArray[np.float64]:
     """The random numbers [T, K] in [0, 1) of one trajectory, from a stable hash of its key."""
     seed = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:7], "big")
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).numpy()

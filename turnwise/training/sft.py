@@ -109,19 +109,25 @@ def _step(
     items: Sequence[Demonstration],
     config: Sft,
 ) -> float:
+    """One optimizer step; gradients of the micro-batches add up to the whole batch's. Returns its loss."""
+    items = sorted(items, key=lambda item: item.episode.turns)
     imitated = [imitate(policy, item) for item in items]
-    batch = learning_batch(policy, frames, [(item.episode, one) for item, one in zip(items, imitated, strict=True)])
-    logp, _ = action_logprobs(policy, batch, temperature=1.0, with_grad=True)
-    losses = torch.where(batch.mask, logp, 0.0)
+    whole = learning_batch(policy, frames, [(item.episode, one) for item, one in zip(items, imitated, strict=True)])
+    weights = whole.mask / whole.mask.sum()
     if config.loss != "plain":
         roles = [[policy.writing.roles(action.tokens) for action in one.actions] for one in imitated]
-        losses[batch.mask] *= torch.tensor(token_weights(roles, config), dtype=logp.dtype, device=logp.device)
-    loss = -losses.sum() / batch.mask.sum()
-    accelerator.backward(loss)
+        weights[whole.mask] *= torch.tensor(token_weights(roles, config), dtype=weights.dtype, device=weights.device)
+    total = 0.0
+    for start in range(0, len(items), config.micro_batch):
+        part = slice(start, start + config.micro_batch)
+        logp, _ = action_logprobs(policy, whole.select(part), temperature=1.0, with_grad=True)
+        loss = -(weights[part] * logp).sum()
+        accelerator.backward(loss)
+        total += loss.item()
     accelerator.clip_grad_norm_(policy.model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
-    return loss.item()
+    return total
 
 
 def imitate(policy: Loaded, demonstration: Demonstration) -> Trajectory:

@@ -4,7 +4,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from turnwise.config import Params, compose, merge, read_params, validate
+from turnwise.config import Params, compose, merge, read_params, read_yaml, validate
 from turnwise.errors import UserError
 
 
@@ -93,6 +93,13 @@ def test_text_that_is_no_parameters_is_refused(tmp_path, text, reason):
     path.write_text(text)
     with pytest.raises(UserError, match=reason):
         read_params(path)
+
+
+@pytest.mark.parametrize("text", ["1e-6", "1E-06", "1.e-6", ".1e-5", "0.000001", "+1e-6"])
+def test_a_number_with_an_exponent_is_a_number(tmp_path, text):
+    path = tmp_path / "a.yaml"
+    path.write_text(f"lr: {text}\nname: e1e-6\nhash: '1e6'\n")
+    assert read_yaml(path) == {"lr": 1e-6, "name": "e1e-6", "hash": "1e6"}
 
 
 def test_a_missing_file_says_how_to_write_it(tmp_path):

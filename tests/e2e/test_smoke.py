@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 from turnwise.config import read_params
 from turnwise.tables import query
@@ -80,6 +81,18 @@ def test_the_deployment_ends_with_the_table_and_everything_up_to_date(deployed: 
         assert words in printed
     assert "Data and pipelines are up to date." in project.run(*DVC, "repro")
     assert not (project.root / ".prefect/server.pid").exists()
+
+
+def test_mlflow_has_a_finished_run_of_every_cell(
+    deployed: tuple[Project, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, _ = deployed
+    monkeypatch.chdir(project.root)
+    params, client = read_params(), MlflowClient("sqlite:///mlflow.db")
+    found = client.search_runs([client.get_experiment_by_name("turnwise").experiment_id], "tags.kind = 'cell'")
+    cells = {(arm, str(seed)) for arm in ("sft", *params.arms) for seed in params.seeds}
+    assert {(run.data.tags["arm"], run.data.tags["seed"]) for run in found if "pauc" in run.data.metrics} == cells
+    assert {run.info.status for run in found} == {"FINISHED"}
 
 
 def test_both_ways_give_the_same_bytes(serial: Project, deployed: tuple[Project, str]) -> None:

@@ -127,9 +127,9 @@ def test_track_rebuilds_and_twice_is_once(tmp_path):
 
 def test_a_cell_of_other_parameters_is_left_out_and_named(tmp_path):
     experiment(tmp_path)
-    ran = "params: {params.yaml: {arms.grpo: {credit: grpo}, rl: {lr: 0.1}}}"
+    ran = "params: {params.yaml: {arms.grpo: {credit: grpo}, rl: {lr: 1e-06}}}"  # as DVC writes it
     write_text(tmp_path / "dvc.lock", f"stages: {{rl@grpo-0: {{{ran}}}, sft@0: {{outs: []}}}}")
-    write_text(tmp_path / "params.yaml", "arms: {grpo: {credit: grpo}}\nrl: {lr: 0.1}\n")
+    write_text(tmp_path / "params.yaml", "arms: {grpo: {credit: grpo}}\nrl: {lr: 0.000001}\n")
     assert outdated(tmp_path, PARAMS) == []
     write_text(tmp_path / "params.yaml", "arms: {grpo: {credit: grpo}}\nrl: {lr: 0.2}\n")
     assert outdated(tmp_path, PARAMS) == [("grpo", 0)]

@@ -3,6 +3,7 @@
 `params.yaml` is generated from profiles by `turnwise profile use NAME...`; edit it freely afterwards.
 """
 
+import re
 import typing
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,11 @@ class Params(Section):
         return self.arms[name]
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, which YAML would silently resolve to the later one."""
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, which YAML would silently resolve to the later one; reads 1e-6 as a number.
+
+    PyYAML takes that for text. DVC reads YAML 1.2, where it is a number, and writes it so to dvc.lock.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -93,10 +97,15 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), "-+.0123456789"
+)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file as a mapping. Raises UserError naming the file and the line."""
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; `turnwise profile use embedded` writes params.yaml") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

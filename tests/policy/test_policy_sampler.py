@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -63,6 +64,21 @@ def test_a_trajectory_does_not_depend_on_its_neighbours(sampler, episodes):
     other = sampler.rollout(episodes[1:], 2, **{**SAMPLED, "seed": 6})
     assert [[a.tokens for a in t.actions] for t in other] != [[a.tokens for a in t.actions] for t in alone]
     assert len({tuple(a.tokens for a in t.actions) for t in together}) == 8
+
+
+def test_a_long_action_holds_up_no_wait(policy, sampler, episodes, monkeypatch):
+    """Trajectory i speaks to the cap at turn i and waits at the others: in lock-step that would take 4 * 7 forwards."""
+    marks = np.eye(4)[:, :, None] * np.ones(7)
+    word = int((policy.bans == 0).nonzero()[0])
+    read, forwards = HfSampler._read, []
+    monkeypatch.setattr(HfSampler, "_read", lambda *words: forwards.append(1) or read(*words))
+    monkeypatch.setattr("turnwise.policy.sampler._uniforms", lambda *words: marks[words[-1]])
+    monkeypatch.setattr(
+        "turnwise.policy.sampler.choose", lambda _, uniforms, __: torch.where(uniforms > 0.5, word, policy.end_id)
+    )
+    trajectories = sampler.rollout(episodes[:1], 4, **SAMPLED)
+    assert [[len(a.tokens) for a in t.actions] for t in trajectories] == (1 + 6 * np.eye(4, dtype=int)).tolist()
+    assert len(forwards) < 28
 
 
 def test_greedy_is_the_likeliest_token_each_time(policy, frames, sampler, episodes):

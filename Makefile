@@ -53,7 +53,7 @@ check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/lint-imports
 
 chaos: $(STAMP)  ## kill, fill, starve and feed junk to the real thing (tests/reliability), and print what was lost
-	$(BIN)/python -m pytest -m "" tests/reliability
+	$(BIN)/python -m pytest -m "" -n logical --maxprocesses 4 --dist worksteal tests/reliability
 
 bench: $(STAMP)  ## measure speed (perf/)
 	$(BIN)/python -m perf.bench

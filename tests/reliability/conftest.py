@@ -3,10 +3,11 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from account import ACCOUNT, table
+from account import ACCOUNT, add, books, table
 from kill_at import ROOT, contents, outputs, stage
 
 from turnwise.config import compose, merge
@@ -73,19 +74,32 @@ def resumes(finished: Path) -> Callable[..., None]:
 
     def again(fault: str, folder: Path, words: str, *counters: Callable[[], None], lost: int = 0) -> None:
         expected, row = contents(finished, words), ACCOUNT[fault]
-        row[0] += 1
+        row["tried"] += 1
         broken = [path for path, found in contents(folder, words).items() if found != expected.get(path)]
         ended = stage(folder, words, *counters)
         found = contents(folder, words)
         missing = [path for path in expected if found.get(path) != expected[path]]
-        row[1] += ended.status == 0
-        row[2] += len(broken) + len(missing) + lost
+        row["resumed"] += ended.status == 0
+        row["lost"] += len(broken) + len(missing) + lost
         assert ended.status == 0, ended.said
         assert broken == [], "outputs must be whole or absent"
         assert missing == []
         assert found.keys() == expected.keys()
 
     return again
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands in its account."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["account"] = books()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add a worker's account to this one."""
+    if "account" in getattr(node, "workeroutput", {}):
+        add(node.workeroutput["account"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

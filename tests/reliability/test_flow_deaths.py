@@ -100,10 +100,10 @@ def test_running_again_finishes(running, victim):
     running.wait_for(lambda: not running.processes(), 60)
     assert not (running.root / "runs/sft/0/model").exists()
     account = ACCOUNT[f"kill -9: {victim} of the flow"]
-    account[0] += 1
+    account["tried"] += 1
     again = running.start()
     assert again.wait(timeout=200) == 0, running.said()[-3000:]
     assert set(running.states()) == {"CRASHED", "COMPLETED"}
     status = [sys.executable, "-m", "dvc", "status", "-q"]
     assert subprocess.run(status, cwd=running.root, env=running.env, check=False).returncode == 0
-    account[1] += 1
+    account["resumed"] += 1

@@ -6,9 +6,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.config import compose, validate
@@ -20,6 +23,7 @@ from turnwise.policy import (
     HfSampler,
     Loaded,
     action_logprobs,
+    attention,
     build_embedded,
     learning_batch,
     load_policy,
@@ -71,28 +75,36 @@ def appending(policy: Loaded, root: Path) -> None:
         fast, trajectories = min(seconds for seconds, _, _ in rolled), rolled[0][2]
         slow = regenerated(policy, frames, streams, trajectories)
         print(f"  {turns:5d}   {fast:8.2f}   {slow:25.2f}   {slow / fast:12.1f}")
-    print(f"  milliseconds of a turn   turn 8   turn {LONG}   times")
+    print(f"  milliseconds of a turn             turn 8   turn {LONG}   times")
     for count in (1, ROWS):
         streams = episodes(count, LONG)
         laps = 1e3 * np.median([rollout(policy, frames, streams)[1] for _ in range(REPEATS)], axis=0)
-        early, late = (float(np.median(laps[turn - 5 : turn])) for turn in (8, LONG))
-        print(f"  {count:2d} side by side          {early:6.1f}   {late:7.1f}   {late / early:5.2f}")
+        for name, times in (("all", laps[:, 0]), ("without the attention kernel", laps[:, 0] - laps[:, 1])):
+            early, late = (float(np.median(times[turn - 5 : turn])) for turn in (8, LONG))
+            print(f"  {count:2d} side by side, {name:28s} {early:6.1f}   {late:7.1f}   {late / early:5.2f}")
 
 
-def rollout(policy: Loaded, frames: FrameStore, streams: list[Episode]) -> tuple[float, list[float], list[Trajectory]]:
-    """Seconds in all, seconds of each turn, and the trajectories."""
+def rollout(
+    policy: Loaded, frames: FrameStore, streams: list[Episode]
+) -> tuple[float, NDArray[np.float64], list[Trajectory]]:
+    """Seconds in all, seconds [T, 2] of each turn (all, and in the attention kernel), and the trajectories."""
     sampler = HfSampler(policy, frames, max_action_tokens=TOKENS, max_context=32768)
-    marks = [time.perf_counter()]
-    trajectories = sampler.rollout(
-        streams,
-        1,
-        temperature=0.0,
-        top_k=0,
-        top_p=1.0,
-        seed=0,
-        on_turn=lambda *_: marks.append(time.perf_counter()),
-    )
-    return marks[-1] - marks[0], np.diff(marks).tolist(), trajectories
+    kernel, within, marks = attention.scaled_dot_product_attention, 0.0, []
+
+    def timed(*args: Any, **kwargs: Any) -> Tensor:
+        nonlocal within
+        start = time.perf_counter()
+        found = kernel(*args, **kwargs)
+        within += time.perf_counter() - start
+        return found
+
+    def mark(*_: Any) -> None:
+        marks.append((time.perf_counter(), within))
+
+    with patch.object(attention, "scaled_dot_product_attention", timed):
+        mark()
+        trajectories = sampler.rollout(streams, 1, temperature=0.0, top_k=0, top_p=1.0, seed=0, on_turn=mark)
+    return marks[-1][0] - marks[0][0], np.diff(marks, axis=0), trajectories
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from turnwise.config import Lora, Policy
 from turnwise.errors import UserError
 from turnwise.policy import FrameStore, HfSampler, action_logprobs, learning_batch, load_policy, trainable_parameters
+from turnwise.policy.attention import GROUPED
 from turnwise.policy.loading import tower
 from turnwise.protocols import NO_REPLY
 
@@ -185,21 +186,35 @@ def test_recomputed_activations_give_the_same_gradient_with_less_memory(load, cl
     assert little < 0.7 * much
 
 
-def test_roll_out_takes_sdpa_and_learning_the_kernel_asked_for(load, clips, episodes, monkeypatch):
-    """`eager` stands for flash attention, which needs CUDA: what masks is left to sdpa, and the log-probs agree."""
+def test_roll_out_has_a_kernel_of_its_own_and_learning_the_one_asked_for(load, clips, episodes, monkeypatch):
+    """`eager` stands for flash attention, which needs CUDA: what masks is left to ours, and the log-probs agree."""
     policy, used = load(), []
-    kernel = ALL_ATTENTION_FUNCTIONS["sdpa"]
-    for name in ("sdpa", "eager"):
-        spy = partial(lambda name, *args, **kwargs: used.append(name) or kernel(*args, **kwargs), name)
+    for name in (GROUPED, "eager"):
+        kernel = ALL_ATTENTION_FUNCTIONS["sdpa" if name == "eager" else name]
+        spy = partial(lambda name, kernel, *args, **kwargs: used.append(name) or kernel(*args, **kwargs), name, kernel)
         monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, name, spy)
     policy.attention = "eager"
     frames, pairs = rolled_out(policy, clips, episodes)
     batch = learning_batch(policy, frames, pairs)
-    assert set(used) == {"sdpa"}
+    assert set(used) == {GROUPED}
     used.clear()
     logp, _ = action_logprobs(policy, batch, temperature=1.0, with_grad=False)
     assert set(used) == {"eager"}
     torch.testing.assert_close(logp, batch.old_logprobs, atol=1e-4, rtol=0)
+
+
+def test_roll_out_leaves_the_models_own_forward_as_it_was(load, clips, episodes):
+    policy = load()
+    ids = torch.arange(24).reshape(2, 12) + 5
+    mask = torch.ones_like(ids)
+    mask[0, :4] = 0
+    with torch.no_grad():
+        before = [policy.model(input_ids=ids, attention_mask=given).logits for given in (None, mask)]
+        rolled_out(policy, clips, episodes)
+        assert policy.model.model.language_model.config._attn_implementation == GROUPED
+        for given, expected in zip((None, mask), before, strict=True):
+            found = policy.model(input_ids=ids, attention_mask=given).logits
+            torch.testing.assert_close(found[:, 4:], expected[:, 4:], atol=1e-5, rtol=0)
 
 
 def test_attention_that_is_not_there_is_refused(load):

@@ -129,7 +129,7 @@ class Policy(Section):
     freeze_vision: bool
     """Keep the vision tower as SFT left it during RL."""
     attention: Literal["sdpa", "flash_attention_2"]
-    """Kernel. Flash needs its package, CUDA and bfloat16; roll-out, which masks, takes sdpa all the same."""
+    """Kernel of learning. Flash needs its package, CUDA and bfloat16; roll-out, which masks, takes sdpa all the same."""
     gradient_checkpointing: bool
     """Recompute activations in the backward pass: less memory for a second forward."""
     lora: Lora | None

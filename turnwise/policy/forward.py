@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from turnwise.policy.attention import GROUPED
 from turnwise.policy.conversation import Rows
 from turnwise.policy.frames import Features
 from turnwise.policy.loading import Loaded
@@ -42,8 +43,8 @@ def hidden_states(
 
 
 def _choose_attention(policy: Loaded, decoder: Any, *, masked: bool) -> None:
-    """Flash attention takes no mask, so rows that bring one take sdpa."""
-    wanted = "sdpa" if masked else policy.attention
+    """Rows that bring a mask have a past; flash attention takes none."""
+    wanted = GROUPED if masked else policy.attention
     if decoder.config._attn_implementation != wanted:
         decoder.set_attn_implementation(wanted)
 

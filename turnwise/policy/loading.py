@@ -56,7 +56,7 @@ class Loaded:
     adapter: "PeftModel | None" = None
     """What is trained in place of the model's own weights, where there is one; its layers are in `model`."""
     attention: str = field(init=False)
-    """Kernel of rows that need no mask of their own; the others take sdpa."""
+    """Kernel of rows that need no mask of their own; the others take `turnwise.policy.attention`."""
     end_id: int = field(init=False)
     """The end-of-turn token."""
     writing: Writing = field(init=False)

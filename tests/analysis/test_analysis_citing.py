@@ -69,6 +69,7 @@ def test_every_kind_of_number_cites_and_every_link_has_its_query(page, queries):
         "flips",
         "flips_by_seed",
         "repeats",
+        "truth",
         "phases",
         "stages",
         "warnings",

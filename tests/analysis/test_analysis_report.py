@@ -18,7 +18,7 @@ from turnwise.analysis.timings import Stage, read_timings
 from turnwise.errors import UserError
 from turnwise.files import write_json, write_jsonl
 
-CHARTS = ("advantages", "curves", "differences", "redundancy", "seeds")
+CHARTS = ("advantages", "curves", "differences", "redundancy", "seeds", "truth")
 AGREEMENT = {"both": 8, "agreement": 0.75, "kappa": None, "abstained": [0, 1]}
 COMPARISON = {
     "cells": ["sft-0"], "judges": ["rule-5", "strict-5"], "levels": 5, "level": AGREEMENT, "repeat": AGREEMENT,
@@ -51,7 +51,7 @@ def test_analyze_writes_the_same_bytes_again(reports, experiment, params, tmp_pa
     analyze(experiment, params, tmp_path)
     written = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     assert {path.name for path in written} == {
-        "ablation.csv", "ablation.json", "curves.csv", "sign_flips.json", "redundancy.json",
+        "ablation.csv", "ablation.json", "curves.csv", "sign_flips.json", "redundancy.json", "truth.json",
         *(f"{name}.{form}" for name in CHARTS for form in ("svg", "vl.json")),
     }  # fmt: skip
     for path in written:

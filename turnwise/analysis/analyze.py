@@ -14,6 +14,7 @@ from turnwise.analysis.ablation import ablation, ablation_csv
 from turnwise.analysis.cells import SFT, Cell, find_cells, main_arm, main_term, of_arm, values
 from turnwise.analysis.redundancy import redundancy
 from turnwise.analysis.sign_flips import sign_flips
+from turnwise.analysis.truth import against_truth
 from turnwise.analysis.vega import draw
 from turnwise.config import Arm, Params
 from turnwise.files import replacing, write_json, write_text
@@ -21,8 +22,8 @@ from turnwise.files import replacing, write_json, write_text
 
 def analyze(root: Path, params: Params, out: Path) -> None:
     """Read the cells that `params` names below `root`/runs and write sign_flips.json, redundancy.json, ablation.json,
-    ablation.csv, curves.csv and figures/ below `out`, each figure as a picture (*.svg) and as its Vega-Lite specification
-    (*.vl.json). The same cells give the same bytes.
+    ablation.csv, curves.csv, truth.json and figures/ below `out`, each figure as a picture (*.svg) and as its Vega-Lite
+    specification (*.vl.json). The same cells give the same bytes.
 
     Raises UserError naming the cells that are missing, or for cells scored by different judges.
     """
@@ -32,6 +33,8 @@ def analyze(root: Path, params: Params, out: Path) -> None:
     write_json(out / "redundancy.json", repeats)
     write_json(out / "ablation.json", table)
     write_text(out / "ablation.csv", ablation_csv(table))
+    truth = against_truth(params)
+    write_json(out / "truth.json", truth)
     panels = comparing.titles(term)
     learning = learning_curves(cells, ["alpha", *panels, "dev_repeat_share", "dev_reply_rate"])
     write_text(out / "curves.csv", curves_csv(learning))
@@ -41,6 +44,7 @@ def analyze(root: Path, params: Params, out: Path) -> None:
         "redundancy": figures.repeats(repeats["arms"][main]["pooled"], repeats["published"]),
         "curves": comparing.curves(learning, panels),
         "seeds": comparing.seeds(table),
+        "truth": comparing.truth(truth),
     }
     if table["reference"] and len(params.arms) > 1:
         charts["differences"] = comparing.differences(table)

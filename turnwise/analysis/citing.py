@@ -99,6 +99,10 @@ from updates group by arm""",
             """select arm, seed, warnings, count(*) as updates, min(update) as first, max(update) as last
 from updates where warnings is not null group by all order by all""",
         ),
+        "truth": Query(
+            "Gradient that each arm expects of the toy policy, against the true one",
+            "select * from read_json(coalesce(getvariable('root'), '') || 'reports/truth.json')",
+        ),
         "judges": Query(
             "Comparisons of judges",
             "select * from read_json(coalesce(getvariable('root'), '') || 'state/judges/*--*.json', filename = true)",

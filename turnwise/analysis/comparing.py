@@ -163,6 +163,23 @@ def seeds(table: Table) -> Spec:
     return panels(rows, PANELS.values(), layers, columns=len(PANELS), own="y", width=222, height=170)
 
 
+def truth(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """Two panels, a row an arm: the angle between expected and true gradient, and the noise of the estimate."""
+    titles = {"angle": "angle to the true gradient, degrees", "noise": "noise of one group's gradient"}
+    values = [
+        {"panel": title, "arm": row["arm"], "value": row[name], "first": row is rows[0]}
+        for name, title in titles.items()
+        for row in rows
+    ]
+    axis = {"labelFontSize": 12, "labelColor": "var(--ink)", "labelLimit": 200, "ticks": False, "domain": False}
+    colour = {"condition": {"test": "datum.first", "value": "var(--zero)"}, "value": "var(--accent)"}
+    value = number("value", axis={"tickCount": 5})
+    bar = layer("bar", looks={"height": {"band": 0.5}}, x=value, color=colour, tooltip=hover(arm="", value=".2f"))
+    shared = {"y": word("arm", axis=axis)}
+    size: Spec = {"width": 300, "height": {"step": 26}}
+    return panels(values, titles.values(), [bar], columns=2, own="x", left=20, encoding=shared, **size)
+
+
 def alphas(table: Table, arms: Mapping[str, tuple[float, str]]) -> Spec:
     """One panel a metric: score over alpha, a line an aggregation, every seed a dot. `arms`: (alpha, aggregation)."""
     rows = [

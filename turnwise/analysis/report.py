@@ -27,7 +27,7 @@ from turnwise.episodes import read_episodes
 from turnwise.errors import UserError
 from turnwise.files import write_text
 
-NUMBERS = ("ablation", "sign_flips", "redundancy")
+NUMBERS = ("ablation", "sign_flips", "redundancy", "truth")
 PACKAGES = (
     "turnwise",
     "torch",
@@ -69,6 +69,7 @@ def report(root: Path, params: Params, out: Path) -> None:
         table=table,
         flips=flips,
         repeats=repeats,
+        truth=numbers["truth"],
         main=main,
         metrics=METRICS,
         domains=_domains(table),

@@ -87,9 +87,7 @@ class Toy:
 
     def weights(self, aggregation: "Aggregation") -> Float:
         """[M, G, L] token weights of every group, times G: the scale of one trajectory."""
-        from turnwise.objective import (
-            token_weights,
-        )  # torch takes seconds to import
+        from turnwise.objective import token_weights  # brings torch, which takes seconds
 
         lengths = LENGTHS[self.actions]
         mask = (np.arange(3) < lengths[..., None]).reshape(len(lengths), -1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from turnwise.policy.forward import hidden_states, log_probabilities
-from turnwise.policy.frames import Frame, FrameStore
+from turnwise.policy.frames import Frame, FrameStore, frames_of
 from turnwise.policy.loading import tower, trainable_parameters
 from turnwise.policy.logprobs import action_logprobs, learning_batch
 from turnwise.records import Trajectory
@@ -120,13 +120,32 @@ def test_features_follow_the_towers_weights(policy, clips):
     assert store.tower_frames == 6
 
 
-def test_a_store_forgets_the_longest_unused_frame(policy, clips, monkeypatch):
+@pytest.fixture
+def decoded(monkeypatch) -> list[list[float]]:
+    """The times that each opening of a clip reads."""
     from turnwise.policy import frames as module
 
-    decoded = []
-    read = module.read_frames
-    monkeypatch.setattr(module, "read_frames", lambda path, times: decoded.extend(times) or read(path, times))
+    opened, read = [], module.read_frames
+    monkeypatch.setattr(module, "read_frames", lambda path, times: opened.append(list(times)) or read(path, times))
+    return opened
+
+
+def test_a_store_forgets_the_longest_unused_frame(policy, clips, decoded):
     store = FrameStore(clips, policy, capacity=2)
     for time in (1.0, 2.0, 1.0, 3.0, 1.0, 2.0):
         store.patches([Frame("a.mp4", time)])
-    assert decoded == [1.0, 2.0, 3.0, 2.0]
+    assert decoded == [[1.0], [2.0], [3.0], [2.0]]
+
+
+def test_a_store_decodes_all_at_once_or_a_few_frames_ahead(policy, clips, episodes, decoded):
+    whole, few = FrameStore(clips, policy), FrameStore(clips, policy, ahead=3)
+    whole.prefetch(episodes)
+    assert [len(times) for times in decoded] == [8, 4]
+    decoded.clear()
+    few.prefetch(episodes)
+    assert decoded == []
+    shown = frames_of(episodes[0])
+    for frame in shown:
+        assert few.grid(frame) == whole.grid(frame)
+        torch.testing.assert_close(few.patches([frame])[0].values, whole.patches([frame])[0].values, rtol=0, atol=0)
+    assert decoded == [[frame.time for frame in shown[start : start + 3]] for start in (0, 3, 6)]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from turnwise.policy import HfSampler
     from turnwise.records import Action
 
-FRAMES_AT_ONCE = 16
+FRAMES_AT_ONCE = 8
+"""Decoded when the first of them is due: opening the clip costs as much as a frame or two."""
 
 
 def rollout(
@@ -104,35 +105,21 @@ def _sampler(params: "Params", model: str, root: Path, max_tokens: int) -> "HfSa
     torch.set_num_threads(params.runtime.threads)
     spec = params.policy.model_copy(update={"model": model})
     policy = load_policy(spec, protocol(params.protocol), None, params.runtime.device)
+    frames = FrameStore(root, policy, ahead=FRAMES_AT_ONCE)
     limit = policy.model.config.text_config.max_position_embeddings
-    return HfSampler(policy, FrameStore(root, policy), max_action_tokens=max_tokens, max_context=limit)
+    return HfSampler(policy, frames, max_action_tokens=max_tokens, max_context=limit)
 
 
 def _check_length(sampler: "HfSampler", episode: "Episode") -> None:
     """Refuse a clip that may take more tokens than the model has positions for."""
     from turnwise.policy.conversation import Script
 
-    _read(sampler, episode)
     tokens = Script(sampler.policy, sampler.frames, episode).longest(sampler.max_action_tokens)
     if tokens > sampler.max_context:
         raise UserError(
             f"{episode.clip}: {episode.turns} decisions may take {tokens} tokens, the model has room for "
             f"{sampler.max_context}; use a wider --grid, fewer --max-tokens, or lower policy.frame_pixels in params.yaml"
         )
-
-
-def _read(sampler: "HfSampler", episode: "Episode") -> None:
-    """Decode the clip ahead of the first turn."""
-    from turnwise.policy.frames import frames_of
-    from turnwise.progress import Bar
-
-    frames = frames_of(episode)
-    _note(f"reading {len(frames)} frames of {episode.clip}")
-    with Bar("frames", len(frames), patience=2.0) as bar:
-        for start in range(0, len(frames), FRAMES_AT_ONCE):
-            part = frames[start : start + FRAMES_AT_ONCE]
-            sampler.frames.patches(part)
-            bar.advance(len(part))
 
 
 def _told(action: "Action") -> str:

@@ -63,7 +63,7 @@ class Script:
         """
         policy = self._policy
         frames = [Frame(self._clip, time) for time in times]
-        grids = [patches.grid for patches in self._store.patches(frames)]
+        grids = [self._store.grid(frame) for frame in frames]
         seen: list[int] = []
         for h, w in grids:
             seen += [policy.vision_start_id, *[policy.image_id] * (h * w), policy.vision_end_id]

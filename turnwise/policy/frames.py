@@ -61,12 +61,16 @@ class FrameStore:
     Visual features are kept for as long as the tower's weights stay as they are, so a frozen tower sees a frame once
     for the whole group, for roll-out and for every learning pass. A tower in training sees it once more in each
     `one_backward_pass`, or else at each call of `features` with gradient.
+
+    With `ahead`, frames are decoded when the first of them is needed, so many at a time, and not all at `prefetch`.
     """
 
-    def __init__(self, root: Path, policy: Loaded, *, capacity: int = 6144):
-        self.root, self.policy, self.capacity = root, policy, capacity
+    def __init__(self, root: Path, policy: Loaded, *, capacity: int = 6144, ahead: int | None = None):
+        self.root, self.policy, self.capacity, self.ahead = root, policy, capacity, ahead
         self.tower_frames = 0
         """Frames that the tower has seen, for accounts of its cost."""
+        self._coming: list[Frame] = []
+        self._grids: dict[str, Grid] = {}
         self._patches: OrderedDict[Frame, Patches] = OrderedDict()
         self._features: OrderedDict[Frame, Features] = OrderedDict()
         self._version: tuple[int, ...] = ()
@@ -74,7 +78,16 @@ class FrameStore:
 
     def prefetch(self, episodes: Iterable[Episode]) -> None:
         """Decode the frames of episodes ahead, opening each clip once. Raises UserError for a bad clip."""
-        self.patches([frame for episode in episodes for frame in frames_of(episode)])
+        frames = [frame for episode in episodes for frame in frames_of(episode)]
+        if self.ahead is None:
+            self.patches(frames)
+        self._coming = frames
+
+    def grid(self, frame: Frame) -> Grid:
+        """A frame's height and width in visual tokens, those of all frames of its clip."""
+        if frame.clip not in self._grids:
+            self._grids[frame.clip] = self.patches([frame])[0].grid
+        return self._grids[frame.clip]
 
     def patches(self, frames: Sequence[Frame]) -> list[Patches]:
         """The patches of each frame. Raises UserError for a clip that is missing, damaged or too short."""
@@ -83,10 +96,18 @@ class FrameStore:
         for frame in dict.fromkeys(frames):
             if frame not in found:
                 missing.setdefault(frame.clip, []).append(frame)
-        for clip, wanted in missing.items():
+        for clip, needed in missing.items():
+            wanted = self._with_following(needed)
             found.update(zip(wanted, self._decode(clip, [frame.time for frame in wanted]), strict=True))
         _keep(self._patches, found, self.capacity)
         return [found[frame] for frame in frames]
+
+    def _with_following(self, frames: list[Frame]) -> list[Frame]:
+        """The frames of a clip, and those that come after the last of them, `ahead` from there on."""
+        if self.ahead is None or frames[-1] not in self._coming:
+            return frames
+        place = self._coming.index(frames[-1])
+        return frames + [one for one in self._coming[place + 1 : place + self.ahead] if one.clip == frames[-1].clip]
 
     def _decode(self, clip: str, times: Sequence[float]) -> list[Patches]:
         """The tower wants an image twice, as two equal frames of a video; one of them is kept."""

@@ -41,12 +41,15 @@ class Page:
         for domain in ("Page", "Runtime", "Log"):
             self._call(f"{domain}.enable")
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Load a file."""
+    def open(self, place: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Load a file, or an address."""
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[theme])
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self._load("Page.navigate", url=path.resolve().as_uri())
+        self._load(
+            "Page.navigate", url="about:blank"
+        )  # or else an address that differs behind its # alone loads nothing
+        self._load("Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri())
 
     def again(self) -> None:
         """Load the same page again."""

@@ -2,9 +2,13 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from chromium import Page, chromium, installed
+
+if TYPE_CHECKING:
+    from turnwise.config import Params
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 
@@ -27,15 +31,22 @@ def page(browser: Page) -> Page:
 
 
 @pytest.fixture(scope="session")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reports of two arms and two seeds."""
-    from analysis_experiment import HOSTILE, params_with, write_experiment
+def params() -> "Params":
+    """Two arms, two seeds."""
+    from analysis_experiment import params_with
+
+    arms = {"grpo": {"credit": "grpo"}, "turnwise": {"credit": "turnwise", "alpha": 1.0, "aggregation": "turn-mean"}}
+    return params_with(seeds=[0, 1], arms=arms)
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory, params: "Params") -> Path:
+    """The reports of their experiment."""
+    from analysis_experiment import HOSTILE, write_experiment
 
     from turnwise.analysis import analyze, report
 
     root = tmp_path_factory.mktemp("experiment")
-    arms = {"grpo": {"credit": "grpo"}, "turnwise": {"credit": "turnwise", "alpha": 1.0, "aggregation": "turn-mean"}}
-    params = params_with(seeds=[0, 1], arms=arms)
     write_experiment(root, params, updates=3, said=HOSTILE)
     analyze(root, params, root / "reports")
     report(root, params, root / "reports")

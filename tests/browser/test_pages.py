@@ -32,8 +32,8 @@ def enlivened(page) -> int:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_report_opens_without_a_word_on_the_console(page, reports, mode):
     page.open(reports / "index.html", **MODES[mode])
-    assert page.run("document.querySelectorAll('.chart svg').length") == 5, "pictures before any script draws"
-    assert enlivened(page) == 5
+    assert page.run("document.querySelectorAll('.chart svg').length") == 6, "pictures before any script draws"
+    assert enlivened(page) == 6
     assert page.run("document.documentElement.scrollWidth <= innerWidth"), "the page does not scroll sideways"
     page.picture(SCREENSHOTS / f"report-{mode}.png")
     assert page.console == []
@@ -44,12 +44,15 @@ def test_the_report_shows_its_key_numbers(page, reports):
     page.open(reports / "index.html")
     text = page.run("document.body.innerText")
     numbers = {
-        name: json.loads((reports / f"{name}.json").read_text()) for name in ("ablation", "sign_flips", "redundancy")
+        name: json.loads((reports / f"{name}.json").read_text())
+        for name in ("ablation", "sign_flips", "redundancy", "truth")
     }
     pauc = numbers["ablation"]["arms"]["turnwise"]["metrics"]["pauc"]
     low, high = pauc["difference"]["interval"]
     flips, repeats = (numbers[name]["arms"]["turnwise"]["pooled"] for name in ("sign_flips", "redundancy"))
+    angle, noise = (numbers["truth"][-1][name] for name in ("angle", "noise"))
     for shown in (
+        f"{angle:.1f}\t{noise:.2f}",
         f"{pauc['mean']:.1f}", f"{pauc['difference']['mean']:+.1f} points [{low:+.1f} to {high:+.1f}]",
         f"{100 * flips['flip_share']:.2f} %", f"{100 * repeats['negative_turn']:.1f} %", "43.56", "2 seeds tell little",
     ):  # fmt: skip

@@ -117,7 +117,8 @@ def smoke() -> None:
             if status:
                 sys.exit(status)
     print(
-        "smoke: passed. A policy of one update has learnt nothing: the numbers mean nothing. The scratch copy is removed."
+        "smoke: passed. So little training teaches nothing: the numbers mean nothing. The scratch copy is removed, and with\n"
+        "it the report and the tables named above; `make ablation` makes them here."
     )
 
 
@@ -142,6 +143,7 @@ def up() -> None:
     for name in ("worker", "mlflow"):
         if not alive(name):
             start(name)
+    wait_for_mlflow()
     print(f"Prefect: http://127.0.0.1:{PORT}   (make down stops both)\nMLflow:  http://127.0.0.1:{MLFLOW_PORT}/{ARMS}")
     elsewhere = f"PREFECT_API_URL={API} " if PORT != "4200" else ""
     print(f"run:     {elsewhere}.venv/bin/prefect deployment run turnwise/full-ablation")
@@ -182,6 +184,17 @@ def start_server() -> None:
         time.sleep(0.5)
     stop("server")
     sys.exit(f"error: the Prefect server did not start; {HOME / 'server.log'} says why")
+
+
+def wait_for_mlflow() -> None:
+    """Wait until MLflow's UI answers."""
+    for _ in range(240):
+        if not alive("mlflow"):
+            sys.exit(f"error: the MLflow UI did not start; {HOME / 'mlflow.log'} says why")
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{MLFLOW_PORT}/health", timeout=5):
+            return
+        time.sleep(0.5)
+    sys.exit(f"error: the MLflow UI does not answer on port {MLFLOW_PORT}; {HOME / 'mlflow.log'} says why")
 
 
 def deploy() -> None:

@@ -36,6 +36,10 @@ def run(main: Callable[..., None]) -> None:
         main(*words.args)
     except UserError as error:
         sys.exit(_say(f"error: {error}", 2))
+    except FileNotFoundError as error:
+        sys.exit(
+            _say(f"error: {error.filename}: no such file; put it there, or `dvc repro` makes what is not yours", 2)
+        )
     except KeyboardInterrupt:
         sys.exit(_say("interrupted; outputs are whole or absent, run the stage again to go on", 130))
     except Exception as error:

@@ -88,7 +88,7 @@ def test_a_wait_is_a_dot(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "missing/"}, r"^missing/: no model can be loaded from here .* directory or hub id"),
+        ({"model": "missing/"}, r"^missing/: no such directory, and no hub id .* `--model`"),
         ({"video": "none.mp4"}, r"^none\.mp4: no such video"),
         ({"video": "hevc.mp4"}, r"^hevc\.mp4: is HEVC.*normalise_clip"),
         ({"query": ""}, r"^--query: is empty"),

@@ -122,7 +122,7 @@ def test_an_adapter_whose_base_has_gone_names_it(load, tmp_path):
     adapted.save(tmp_path / "adapter")
     settings = tmp_path / "adapter" / "adapter_config.json"
     settings.write_text(settings.read_text().replace(str(adapted.model.name_or_path), str(tmp_path / "gone")))
-    with pytest.raises(UserError, match=r"gone.*no model"):
+    with pytest.raises(UserError, match=r"gone: no such directory"):
         load(tmp_path / "adapter")
 
 

@@ -140,7 +140,7 @@ def find(runs: Path, name: str) -> Summary:
     arm, seed, update, *episode, trajectory = parts
     cell = Cell(arm, int(seed), runs / arm / seed)
     if not (cell.folder / "decisions.parquet").is_file():
-        raise UserError(f'{name!r}: there is no cell {arm}-{seed}; `turnwise sql "select * from cells"` lists them')
+        raise UserError(f"{name!r}: there is no cell {arm}-{seed} in {runs}; `dvc repro` makes those of params.yaml")
     there = summaries(cell)
     key = (int(update), "/".join(episode), int(trajectory))
     steps: list[tuple[str, Callable[[Summary], Any]]] = [

@@ -166,25 +166,28 @@ def _answers(url: str, key: str = "") -> bool:
 
 
 def episodes(data: Path) -> Iterator[Finding]:
-    """Episodes of a data root, and whether their clips are there."""
-    from turnwise.episodes import read_episodes
+    """Episodes and demonstrations of a data root, and whether their clips are there."""
+    from turnwise.episodes import read_demonstrations, read_episodes
 
-    path = data / "rl.jsonl"
-    if not path.is_file():
-        yield Finding("note", f"data: no {path} yet", "`dvc repro data` builds the embedded world's")
+    readers = {"rl": read_episodes, "dev": read_episodes} | dict.fromkeys(
+        ("captions", "demonstrations"), lambda path: [one.episode for one in read_demonstrations(path)]
+    )
+    paths = {data / f"{name}.jsonl": read for name, read in readers.items()}
+    if not any(path.is_file() for path in paths):
+        yield Finding("note", f"data: no {next(iter(paths))} yet", "`dvc repro data` builds the embedded world's")
         return
-    try:
-        read = read_episodes(path)
-    except UserError as error:
-        yield Finding("fault", f"data: {error}")
-        return
-    missing = sorted({episode.clip for episode in read if not (data / episode.clip).is_file()})
-    if missing:
-        yield Finding(
-            "fault", f"data: {path}: {len(missing)} clips are missing, such as {data / missing[0]}", "put them there"
-        )
-    else:
-        yield Finding("ok", f"data: {len(read)} episodes in {path}, every clip is there")
+    for path, read in paths.items():
+        try:
+            found = read(path)
+        except UserError as error:
+            yield Finding("fault", f"data: {error}")
+            continue
+        missing = sorted({episode.clip for episode in found if not (data / episode.clip).is_file()})
+        if missing:
+            told = f"data: {path}: {len(missing)} clips are missing, such as {data / missing[0]}"
+            yield Finding("fault", told, "put them there")
+        else:
+            yield Finding("ok", f"data: {len(found)} episodes in {path}, every clip is there")
 
 
 def unfinished() -> Iterator[Finding]:

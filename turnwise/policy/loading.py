@@ -4,6 +4,7 @@ The tokenizer and the PIL image processor are loaded each by itself: the whole A
 need torchvision, and frames enter as images.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ FAMILIES: dict[str, type[PreTrainedModel]] = {
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
     "qwen3_vl": Qwen3VLForConditionalGeneration,
 }
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+REMEDY = "name a Qwen2.5-VL or Qwen3-VL (`policy.model`, `--model`); `dvc repro sft` builds the embedded one"
 BANNED = -1e30
 """Added to the scores of banned tokens: their probability is exactly 0 and, unlike with -inf, p log p is too."""
 
@@ -200,14 +203,13 @@ def _model(source: str, config: Policy) -> Any:
 
 
 def _family(source: str) -> str:
+    if not Path(source).is_dir() and not HUB_ID.fullmatch(source):
+        raise UserError(f"{source}: no such directory, and no hub id (owner/name) either; {REMEDY}")
     try:
         family = AutoConfig.from_pretrained(source).model_type
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(
-            f"{source}: no model can be loaded from here ({reason}); policy.model must name a Qwen2.5-VL or Qwen3-VL "
-            "directory or hub id, and `dvc repro sft` builds the embedded one"
-        ) from None
+        raise UserError(f"{source}: no model can be loaded from here ({reason}); {REMEDY}") from None
     if family not in FAMILIES:
         raise UserError(f"{source}: config.json: model_type: {family!r} is not one of {', '.join(FAMILIES)}")
     return family

@@ -6,7 +6,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
+CODE = r"^```.*?^```|`[^`\n]*`"
+LINK = r"(?<!!)\[(?P<text>[^\]]+)\]\((?!https?:|#)(?P<file>[^)#\s]+)(?:#[^)\s]*)?\)"
+PLACES = re.compile(f"(?P<code>{CODE})|{LINK}", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -19,4 +21,8 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     """Keep links to pages; of any other file of the repository, the text."""
     del page
-    return LINK.sub(lambda link: link[0] if files.get_file_from_path(link[2]) else link[1], markdown)
+
+    def shown(found: re.Match[str]) -> str:
+        return found[0] if found["code"] or files.get_file_from_path(found["file"]) else found["text"]
+
+    return PLACES.sub(shown, markdown)

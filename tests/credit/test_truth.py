@@ -7,6 +7,7 @@ import pytest
 import toy_policy
 from toy_policy import PLAIN, UNDIVIDED
 
+from turnwise.analysis.comparing import truth
 from turnwise.analysis.truth import GROUP, SHORT, UNBIASED, against_truth, make_toy
 from turnwise.config import compose, validate
 
@@ -52,6 +53,15 @@ def test_alpha_changes_the_variance():
 def test_the_page_shows_the_table():
     page = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
     assert "\n".join(toy_policy.table(TOY)) in page, "run: python tests/credit/toy_policy.py"
+
+
+def test_settings_that_refuse_a_group_without_spread_have_no_numbers():
+    values = compose([])
+    values["credit"] |= {"eps": 0.0, "zero_spread": "keep"}
+    unbiased, *arms = against_truth(validate(values, "params.yaml"))
+    assert unbiased["angle"] is not None
+    assert [(row["angle"], row["noise"]) for row in arms] == [(None, None)] * 4
+    assert len(truth([*arms, unbiased])["data"]["values"]) == 2
 
 
 def test_each_arm_stands_with_its_own_rule_settings_and_aggregation():

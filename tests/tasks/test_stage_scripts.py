@@ -47,7 +47,10 @@ def test_too_many_groups_without_spread_are_warned_of(capsys):
     assert "30% of the groups" in said(capsys)[1]["message"]
 
 
-@pytest.mark.parametrize(("fault", "status"), [(UserError("a.json: x: wrong"), 2), (KeyboardInterrupt(), 130)])
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [(UserError("a.json: x: wrong"), 2), (KeyboardInterrupt(), 130), (FileNotFoundError(2, "", "a.mp4"), 2)],
+)
 def test_a_fault_is_one_line_and_a_status(monkeypatch, capsys, fault, status):
     def main() -> None:
         raise fault

@@ -170,6 +170,7 @@ def truth(rows: Sequence[Mapping[str, Any]]) -> Spec:
         {"panel": title, "arm": row["arm"], "value": row[name], "first": row is rows[0]}
         for name, title in titles.items()
         for row in rows
+        if row[name] is not None
     ]
     axis = {"labelFontSize": 12, "labelColor": "var(--ink)", "labelLimit": 200, "ticks": False, "domain": False}
     colour = {"condition": {"test": "datum.first", "value": "var(--zero)"}, "value": "var(--accent)"}

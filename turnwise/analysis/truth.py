@@ -7,6 +7,7 @@ turn, less twice the share of replies that say what was said before. A group is 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from math import factorial
@@ -34,7 +35,8 @@ UNBIASED = "rloo, seq-mean-token-sum"
 
 def against_truth(params: Params) -> list[dict[str, Any]]:
     """One row an arm of `params`, and one of the unbiased estimate: `arm`, `credit`, `alpha`, `aggregation`, and of the
-    gradient from one group `angle` and `noise` (`Toy.moments`)."""
+    gradient from one group `angle` and `noise` (`Toy.moments`; None for settings that refuse a group without spread,
+    which the toy rolls out)."""
     shared = params.credit.model_dump()
     rows: dict[str, tuple[str, dict[str, Any], Aggregation]] = {UNBIASED: ("rloo", {}, "seq-mean-token-sum")}
     for name, arm in params.arms.items():
@@ -44,7 +46,10 @@ def against_truth(params: Params) -> list[dict[str, Any]]:
     toy, found = make_toy(), []
     weights = {aggregation: toy.weights(aggregation) for *_, aggregation in rows.values()}
     for name, (rule, settings, aggregation) in rows.items():
-        angle, noise = toy.moments(toy.advantages(rule, settings), weights[aggregation])
+        angle: float | None = None
+        noise: float | None = None
+        with suppress(ValueError):
+            angle, noise = toy.moments(toy.advantages(rule, settings), weights[aggregation])
         about = {"arm": name, "credit": rule, "alpha": settings.get("alpha"), "aggregation": aggregation}
         found.append({**about, "angle": angle, "noise": noise})
     return found

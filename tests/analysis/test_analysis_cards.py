@@ -1,5 +1,7 @@
 """Trajectories by name, the choice of the gallery, and what a card shows."""
 
+import subprocess
+
 import numpy as np
 import pytest
 import yaml
@@ -10,7 +12,9 @@ from typer.testing import CliRunner
 from turnwise.analysis import draw_card, show_card
 from turnwise.analysis.cards import HALF, Stage, _in_lanes
 from turnwise.analysis.cells import find_cells
+from turnwise.analysis.pages import in_shell
 from turnwise.analysis.trajectories import PICKED, TYPICAL, find, gallery, summaries, telling
+from turnwise.analysis.vega import write_png
 from turnwise.cli import app
 from turnwise.config import PARAMS
 from turnwise.episodes import read_episodes
@@ -123,3 +127,24 @@ def test_show_is_a_command(experiment, monkeypatch):
     assert found.output == ".cache/cards/grpo-0-1-e0-2.html\n"
     assert (experiment / found.output.strip()).is_file()
     assert "turnwise sql" in CliRunner().invoke(app, ["show", "--help"]).output
+
+
+def test_a_folder_is_not_replaced_by_a_picture(tmp_path, monkeypatch, experiment):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/keep.txt").write_text("kept")
+    monkeypatch.chdir(experiment)
+    result = CliRunner().invoke(app, ["show", "grpo/0/1/rl-0000-0/0", "--png", str(tmp_path / "mine")])
+    assert "is a folder" in str(result.exception)
+    assert (tmp_path / "mine/keep.txt").read_text() == "kept"
+
+
+def test_a_picture_shows_what_xml_cannot_hold_as_a_mark(tmp_path):
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>a\x19\x00\ufffeb</text></svg>'
+    write_png(svg, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("text", ["plain/0/1", "a $(touch gone) `id` \"b\" \\ 'c'", "$HOME"])
+def test_a_word_for_the_shell_is_one_word_and_runs_nothing(text):
+    said = subprocess.run(["bash", "-c", f"printf %s {in_shell(text)}"], capture_output=True, text=True, check=True)
+    assert said.stdout == text

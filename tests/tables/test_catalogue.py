@@ -203,3 +203,10 @@ def test_only_one_statement_that_reads_is_run(experiment, tmp_path, monkeypatch,
 )
 def test_what_reads_is_run(experiment, sql):
     assert tables.query(experiment / "turnwise.duckdb", sql).num_rows > 0
+
+
+@pytest.mark.parametrize("explain", ["explain analyze", "EXPLAIN /* */ ANALYSE", "explain (analyze, format json)"])
+def test_an_explain_that_would_write_is_refused(experiment, tmp_path, explain):
+    with pytest.raises(UserError):
+        tables.query(experiment / "turnwise.duckdb", f"{explain} copy (select 1) to '{tmp_path}/written.csv'")
+    assert not (tmp_path / "written.csv").exists()

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -36,7 +37,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(cite=cite)
     named = {"number": number, "fewer": fewer, "percent": percent, "seconds": seconds, "html": html, "spell": spell}
-    environment.filters.update(**named, signed=signed, json=in_script, allowed=allowed)
+    environment.filters.update(**named, signed=signed, shell=in_shell, json=in_script, allowed=allowed)
     return environment
 
 
@@ -58,6 +59,11 @@ def spell(value: Any) -> str:
         parts = [f"{str(key).replace('_', ' ')}: {spell(inner)}" for key, inner in value.items()]
         return "; ".join(parts)
     return str(value)
+
+
+def in_shell(text: str) -> str:
+    """Text as one word of a shell, in double quotes where it needs any."""
+    return text if re.fullmatch(r"[\w./-]+", text) else '"' + re.sub(r'([\\$`"])', r"\\\1", text) + '"'
 
 
 def signed(value: float, digits: int) -> str:

@@ -69,7 +69,7 @@
   });
 
   document.getElementById("asked-copy").addEventListener("click", async (event) => {
-    await navigator.clipboard.writeText(`turnwise sql "${sql.textContent}"`);
+    await navigator.clipboard.writeText(`turnwise sql "${sql.textContent.replace(/[\\$`"]/g, "\\$&")}"`);
     event.target.textContent = "copied";
   });
 })();

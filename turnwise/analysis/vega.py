@@ -31,6 +31,8 @@ LIGHT = {
 }
 """The style variables that drawings use, as `report.css` has them on paper."""
 
+NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML 1.0 has no way to hold (section 2.2); a policy may say them."""
 CONFIG: Spec = {
     "background": None,
     "font": FONT,
@@ -136,9 +138,9 @@ def on_paper(drawing: str) -> str:
 
 
 def write_png(svg: str, path: Path) -> None:
-    """An SVG drawing as a PNG of twice its size in pixels, on white, by rename."""
+    """An SVG drawing as a PNG of twice its size in pixels, on white, by rename. What XML forbids shows as U+FFFD."""
     with replacing(path) as scratch:
-        scratch.write_bytes(vl_convert.svg_to_png(on_paper(svg), scale=2.0))
+        scratch.write_bytes(vl_convert.svg_to_png(NO_XML.sub("\ufffd", on_paper(svg)), scale=2.0))
 
 
 @cache

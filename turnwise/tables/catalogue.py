@@ -6,6 +6,7 @@ slash, as `query` does. (`file_search_path` would not do: DuckDB looks in the wo
 can read the file.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ STORAGE = "v1.2.0"
 TABLE = "reports/ablation.csv"
 READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 """What `query` runs: a COPY or an EXPORT would write files even where the catalogue is read-only."""
+RUNNING = re.compile(r"\banaly[sz]e\b", re.IGNORECASE)
+"""In an EXPLAIN: it runs what it explains, a COPY too."""
 Cells = Sequence[tuple[str, int]]
 
 
@@ -60,7 +63,7 @@ def query(path: str | Path, sql: str) -> pa.Table:
         with duckdb.connect(path, read_only=True) as connection:
             _set_root(connection, path.parent)
             statements = connection.extract_statements(sql)
-            if len(statements) != 1 or statements[0].type not in READING:
+            if len(statements) != 1 or statements[0].type not in READING or _runs(statements[0]):
                 raise UserError("SQL: give one statement that reads (select, describe, summarize, show, explain)")
             relation = connection.sql(statements[0].query)
             return pa.table({}) if relation is None else relation.to_arrow_table()
@@ -68,6 +71,10 @@ def query(path: str | Path, sql: str) -> pa.Table:
         raise UserError(f"{path}: {_reason(error)}") from None
     except duckdb.Error as error:
         raise UserError(f"SQL: {str(error).strip()}") from None
+
+
+def _runs(statement: duckdb.Statement) -> bool:
+    return statement.type == duckdb.StatementType.EXPLAIN and bool(RUNNING.search(statement.query))
 
 
 def _reason(error: duckdb.IOException) -> str:

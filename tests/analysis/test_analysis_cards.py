@@ -1,6 +1,7 @@
 """Trajectories by name, the choice of the gallery, and what a card shows."""
 
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,3 +149,10 @@ def test_a_picture_shows_what_xml_cannot_hold_as_a_mark(tmp_path):
 def test_a_word_for_the_shell_is_one_word_and_runs_nothing(text):
     said = subprocess.run(["bash", "-c", f"printf %s {in_shell(text)}"], capture_output=True, text=True, check=True)
     assert said.stdout == text
+
+
+def test_every_trajectory_has_a_page_of_its_own(experiment, params):
+    one = summaries(find_cells(experiment, params)[0])[0]
+    files = [replace(one, episode=episode).file for episode in ("a-b", "a/b", "a_b", "a b", "x" * 300, "x" * 301)]
+    assert len(set(files)) == 6
+    assert max(map(len, files)) < 150

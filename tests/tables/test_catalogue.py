@@ -210,3 +210,8 @@ def test_an_explain_that_would_write_is_refused(experiment, tmp_path, explain):
     with pytest.raises(UserError):
         tables.query(experiment / "turnwise.duckdb", f"{explain} copy (select 1) to '{tmp_path}/written.csv'")
     assert not (tmp_path / "written.csv").exists()
+
+
+def test_columns_of_one_name_are_refused(experiment):
+    with pytest.raises(UserError, match="more than one column is named 'a'"):
+        tables.query(experiment / "turnwise.duckdb", "select 1 as a, 2 as a")

@@ -50,9 +50,9 @@ class Summary:
 
     @property
     def file(self) -> str:
-        """Name of its page: its own name in letters that every file system takes."""
-        slug = re.sub(r"[^A-Za-z0-9_.-]", "_", self.name.replace("/", "-"))
-        plain = slug == self.name.replace("/", "-")
+        """Name of its page: its own name in letters, and of a length, that every file system takes."""
+        slug = re.sub(r"[^A-Za-z0-9_.-]", "_", self.name.replace("/", "-"))[:120]
+        plain = slug == self.name.replace("/", "-") and "/" not in self.episode
         return f"{slug}{'' if plain else '-' + hashlib.sha256(self.name.encode()).hexdigest()[:8]}.html"
 
 

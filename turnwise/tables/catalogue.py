@@ -7,6 +7,7 @@ can read the file.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,14 @@ def query(path: str | Path, sql: str) -> pa.Table:
             if len(statements) != 1 or statements[0].type not in READING or _runs(statements[0]):
                 raise UserError("SQL: give one statement that reads (select, describe, summarize, show, explain)")
             relation = connection.sql(statements[0].query)
-            return pa.table({}) if relation is None else relation.to_arrow_table()
+            found = pa.table({}) if relation is None else relation.to_arrow_table()
     except duckdb.IOException as error:
         raise UserError(f"{path}: {_reason(error)}") from None
     except duckdb.Error as error:
         raise UserError(f"SQL: {str(error).strip()}") from None
+    if twice := [name for name, count in Counter(found.column_names).items() if count > 1]:
+        raise UserError(f"SQL: more than one column is named {twice[0]!r}; name them apart with `as`")
+    return found
 
 
 def _runs(statement: duckdb.Statement) -> bool:

@@ -196,3 +196,16 @@ def test_the_credit_sentence_says_what_there_was_none_of(decisions, said):
     flips = {"main": "a", "published": SIGN_FLIPS, "arms": {"a": {"pooled": counts}}}
     repeats = {"published": REDUNDANCY, "arms": {"a": {"pooled": {"replies": 0}}}}
     assert re.search(said, plain(credit_sentence(flips, repeats)))
+
+
+def test_a_torn_file_or_other_arms_are_one_message(experiment, reports, params, tmp_path):
+    shutil.copytree(reports, tmp_path / "reports")
+    fewer = params.model_copy(update={"arms": {"turnwise": params.arms["turnwise"]}})
+    with pytest.raises(UserError, match=r"ablation\.json: has other arms"):
+        report(experiment, fewer, tmp_path / "reports")
+    for name in ("truth.json", "figures/curves.vl.json"):
+        whole = (tmp_path / "reports" / name).read_text()
+        (tmp_path / "reports" / name).write_text(whole[:-5])
+        with pytest.raises(UserError, match="not valid JSON"):
+            report(experiment, params, tmp_path / "reports")
+        (tmp_path / "reports" / name).write_text(whole)

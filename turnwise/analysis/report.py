@@ -51,8 +51,12 @@ def report(root: Path, params: Params, out: Path) -> None:
     Raises UserError for a missing cell, clip, or number.
     """
     cells = find_cells(root, params)
-    numbers = {name: json.loads(_read(out / f"{name}.json")) for name in NUMBERS}
+    numbers = {name: _json(out / f"{name}.json") for name in NUMBERS}
     table, flips, repeats, main = numbers["ablation"], numbers["sign_flips"], numbers["redundancy"], main_arm(params)
+    if set(table["arms"]) != {SFT, *params.arms}:
+        raise UserError(
+            f"{out}/ablation.json: has other arms than params.yaml; `dvc repro analyze` brings it up to date"
+        )
     stage = _stage(root, params)
     charts = _charts(out / "figures")
     there = {cell: summaries(cell) for cell in cells}
@@ -115,10 +119,13 @@ def _stage(root: Path, params: Params) -> Stage:
     return Stage(episodes, root / "data", params.judge.train.levels)
 
 
-def _read(path: Path) -> str:
+def _json(path: Path) -> Any:
     if not path.is_file():
         raise UserError(f"{path}: no such file; the analyze stage writes it: `dvc repro analyze`")
-    return path.read_text(encoding="utf-8")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON ({error}); delete it and run `dvc repro analyze`") from None
 
 
 def _charts(folder: Path) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def _charts(folder: Path) -> dict[str, Any]:
     paths = sorted(folder.glob("*.vl.json"))
     if not paths:
         raise UserError(f"{folder}: no charts; the analyze stage draws them: `dvc repro analyze`")
-    return {path.name.removesuffix(".vl.json"): json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    return {path.name.removesuffix(".vl.json"): _json(path) for path in paths}
 
 
 def _domains(table: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

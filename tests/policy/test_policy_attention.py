@@ -1,5 +1,7 @@
 """Attention to a past of grouped heads: the formula, and no copy of the past, in both forms."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ def grouped(query, key, value, mask, scaling):
 def parts(rows, heads, group, length, past):
     """Random query, key, value, and a mask that hides the last tokens from the first and more of some rows."""
     generator = torch.Generator().manual_seed(rows + 10 * length)
-    draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
+    draw = partial(torch.randn, generator=generator)
     ends = torch.arange(rows)[:, None] % past + torch.arange(length) + 1
     hidden = torch.arange(past + length) >= ends[..., None]
     mask = torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))[:, None]

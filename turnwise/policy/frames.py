@@ -81,7 +81,8 @@ class FrameStore:
         frames = [frame for episode in episodes for frame in frames_of(episode)]
         if self.ahead is None:
             self.patches(frames)
-        self._coming = frames
+        else:
+            self._coming = frames
 
     def grid(self, frame: Frame) -> Grid:
         """A frame's height and width in visual tokens, those of all frames of its clip."""
@@ -104,7 +105,7 @@ class FrameStore:
 
     def _with_following(self, frames: list[Frame]) -> list[Frame]:
         """The frames of a clip, and those that come after the last of them, `ahead` from there on."""
-        if self.ahead is None or frames[-1] not in self._coming:
+        if not self.ahead or frames[-1] not in self._coming:
             return frames
         place = self._coming.index(frames[-1])
         return frames + [one for one in self._coming[place + 1 : place + self.ahead] if one.clip == frames[-1].clip]

@@ -37,7 +37,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(cite=cite)
     named = {"number": number, "fewer": fewer, "percent": percent, "seconds": seconds, "html": html, "spell": spell}
-    environment.filters.update(**named, signed=signed, shell=in_shell, json=in_script, allowed=allowed)
+    environment.filters.update(**named, signed=signed, quoted=in_shell, json=in_script, allowed=allowed)
     return environment
 
 

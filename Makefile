@@ -8,6 +8,9 @@ export PATH := $(BIN):$(PATH)
 # uv does not read pip's setting.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export DO_NOT_TRACK := 1
+# The tests of a file share what is costly to build, so they stay together.
+PARALLEL := -n logical --maxprocesses 4
+BY_FILE  := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup ablation smoke up down test test-all check chaos bench docs real-clip real-vocabulary
 
@@ -41,10 +44,10 @@ down: $(STAMP)  ## stop what `make up` started
 	@$(BIN)/python scripts/stack.py down
 
 test: check  ## check, and all tests that are quick
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL) $(BY_FILE)
 
 test-all: check  ## check, and all tests
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -m "" $(PARALLEL) $(BY_FILE)
 
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
@@ -53,7 +56,7 @@ check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/lint-imports
 
 chaos: $(STAMP)  ## kill, fill, starve and feed junk to the real thing (tests/reliability), and print what was lost
-	$(BIN)/python -m pytest -m "" -n logical --maxprocesses 4 --dist worksteal tests/reliability
+	$(BIN)/python -m pytest -m "" $(PARALLEL) --dist worksteal tests/reliability
 
 bench: $(STAMP)  ## measure speed (perf/)
 	$(BIN)/python -m perf.bench

@@ -24,6 +24,8 @@ from typing import Any
 
 import psutil
 
+from turnwise.cli.settings import is_port
+
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".prefect"
 POOL = "turnwise-local"
@@ -58,7 +60,7 @@ def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in commands:
         sys.exit(f"usage: python scripts/stack.py {'|'.join(commands)}")
     for name, port in (("TURNWISE_PORT", PORT), ("TURNWISE_MLFLOW_PORT", MLFLOW_PORT)):
-        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        if not is_port(port):
             sys.exit(f"error: {name}: {port!r} is no port; give a number from 1 to 65535")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.chdir(ROOT)

@@ -1,7 +1,6 @@
 """What every stage's script does the same way: read its configuration, say errors plainly, book its time."""
 
 import inspect
-import json
 import os
 import resource
 import signal
@@ -9,15 +8,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import turnwise
 from turnwise import config
-from turnwise.errors import UserError, out_of_memory
+from turnwise.errors import UserError, lacked
 from turnwise.files import fingerprint
 from turnwise.progress import STAGE
+from turnwise.timings import Line, book
 
 
 def run(main: Callable[..., None]) -> None:
@@ -43,21 +44,10 @@ def run(main: Callable[..., None]) -> None:
     except KeyboardInterrupt:
         sys.exit(_say("interrupted; outputs are whole or absent, run the stage again to go on", 130))
     except Exception as error:
-        lack = _lack(error)
+        lack = lacked(error)
         if lack is None:
             raise
         sys.exit(_say(f"error: {lack}; outputs are whole or absent, run the stage again to go on", 1))
-
-
-def _lack(error: Exception) -> str | None:
-    """What the machine lacked, as far as an exception says so; safetensors words it as text alone."""
-    if out_of_memory(error):
-        return (
-            "out of memory: lower rl.micro_batch, rollout.group_size or evaluate.batch, or run fewer stages at a time"
-        )
-    if isinstance(error, OSError):
-        return f"{error.filename or 'file system'}: {error.strerror or error}"
-    return str(error).splitlines()[0] if "(os error " in str(error) else None
 
 
 def _say(message: str, status: int) -> int:
@@ -84,16 +74,10 @@ def identity(values: dict[str, Any], code: Iterable[str], *paths: Path) -> str:
 
 
 @contextmanager
-def timed(stage: str, cell: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+def timed(stage: str, cell: str) -> Iterator[Callable[[Line], None]]:
     """Book seconds and peak memory of the block to timings/<stage>/<cell>.jsonl; yields a function that books a line."""
     path = Path("timings") / stage / f"{cell}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-
-    def book(fields: dict[str, Any]) -> None:
-        with path.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(fields) + "\n")
-
-    yield book
+    yield partial(book, path)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    book({"seconds": round(time.perf_counter() - start, 3), "peak_mb": round(peak, 1), "pid": os.getpid()})
+    book(path, {"seconds": round(time.perf_counter() - start, 3), "peak_mb": round(peak, 1), "pid": os.getpid()})

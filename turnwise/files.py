@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from turnwise.errors import UserError
+
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a scratch path beside `path` (same suffix, missing); on success rename it over `path`, else remove it.
 
-    The body may create a file or a directory. An existing directory at `path` is removed just before the rename. What
-    a killed process left beside `path` is removed, too.
+    The body may create a file or a directory, which takes the place of what is at `path`; but a file never takes that of
+    a directory (UserError). What a killed process left beside `path` is removed, too.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,6 +29,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     try:
         yield scratch
         if path.is_dir() and not path.is_symlink():
+            if not scratch.is_dir():
+                raise UserError(f"{path}: is a folder; name a file in it, or remove it")
             shutil.rmtree(path)
         scratch.replace(path)
     finally:
@@ -59,6 +63,24 @@ def write_text(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, value: Any) -> None:
     """Write indented JSON, keys in the order given, by rename. NaN and infinity are refused (ValueError)."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, remedy: str, *fields: str) -> Any:
+    """The JSON object in a file, or the list of objects. Raises UserError, with the remedy, where there is none, or where
+    one lacks one of `fields`.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; {remedy}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON ({error}); {remedy}") from None
+    for record in value if isinstance(value, list) else [value]:
+        if not isinstance(record, dict):
+            raise UserError(f"{path}: holds {json.dumps(record)[:40]} where an object belongs; {remedy}")
+        if lacking := [field for field in fields if field not in record]:
+            raise UserError(f"{path}: {lacking[0]}: is missing; {remedy}")
+    return value
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Any]) -> None:

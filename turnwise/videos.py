@@ -26,6 +26,8 @@ CLOCK = 1e-3
 """Seconds within which two timestamps are the same: decord keeps them as float32."""
 SAMPLES = 6
 """Frames that `check_clip` seeks to, besides the first and the last."""
+SLACK = 0.5
+"""Seconds by which a container may say that it is longer than what is in it (Matroska, where no number of frames does)."""
 TOLERANCE = 3.0
 """Mean difference (of 255) up to which two decoders show the same frame."""
 NORMALISE = "re-encode it with `turnwise.videos.normalise_clip(source, target)`"
@@ -77,7 +79,7 @@ def read_frames(path: str | Path, times: Sequence[float]) -> Frames:
     with _readable(path, "get the clip again") as path:
         _Sequential(path).refuse_fault()
         reader, starts = _open(path)
-        interval = (starts[-1] - starts[0]) / max(1, len(starts) - 1)
+        interval = _interval(reader, starts)
         wanted = np.asarray(times, dtype=float)
         end = starts[-1] + 2 * interval + CLOCK
         if wanted.min() < 0 or wanted.max() > end:
@@ -102,24 +104,36 @@ def check_clip(path: str | Path) -> ClipInfo:
         reader, starts = _open(path)
         wanted = _sample(len(starts))
         seen, pixels = reading.decode(set(wanted))
-        whole = len(seen) == len(starts) >= reading.promised
+        whole = len(seen) == len(starts) >= reading.promised and (reading.promised or reading.missing < SLACK)
         if not whole or not np.allclose(starts, seen, rtol=0, atol=CLOCK):
             raise UserError(f"{path}: is cut or has unclear timestamps ({len(seen)} frames decoded); {NORMALISE}")
         for index in wanted:
-            difference = np.abs(reader[index].asnumpy().astype(int) - pixels[index]).mean()
-            if difference > TOLERANCE:
+            sought = reader[index].asnumpy()
+            if sought.shape != pixels[index].shape:
+                raise UserError(f"{path}: decord cannot lay out a clip so narrow; scale it up to 64 pixels or more")
+            if np.abs(sought.astype(int) - pixels[index]).mean() > TOLERANCE:
                 raise UserError(f"{path}: seeking to frame {index} shows another frame; {NORMALISE}")
     height, width = pixels[wanted[0]].shape[:2]
-    interval = (starts[-1] - starts[0]) / max(1, len(starts) - 1) or 1 / reading.rate
-    return ClipInfo(float(starts[-1] + interval), len(starts), width, height, float(1 / interval), reading.codec)
+    interval = _interval(reader, starts)
+    return ClipInfo(_ending(reader, starts), len(starts), width, height, float(1 / interval), reading.codec)
 
 
 def clip_duration(path: str | Path) -> float:
     """Seconds to the end of a clip's last frame, without decoding it. Raises UserError for what cannot be sought in."""
     with _readable(path, f"get the clip again, or {NORMALISE}") as path:
         _Sequential(path).refuse_fault()
-        _, starts = _open(path)
-        return float(starts[-1] + (starts[-1] - starts[0]) / max(1, len(starts) - 1))
+        return _ending(*_open(path))
+
+
+def _interval(reader: Any, starts: NDArray[np.float64]) -> float:
+    """Mean seconds from one frame to the next; of a single frame, what its rate says."""
+    apart = (starts[-1] - starts[0]) / max(1, len(starts) - 1)
+    return float(apart or 1 / (reader.get_avg_fps() or 1))
+
+
+def _ending(reader: Any, starts: NDArray[np.float64]) -> float:
+    """Seconds to the end of the last frame, to the millisecond: timestamps are known no better."""
+    return round(float(starts[-1]) + _interval(reader, starts), 3)
 
 
 def _sample(frames: int) -> list[int]:
@@ -145,9 +159,14 @@ class _Sequential:
         with av.open(str(path)) as container:
             stream = _video(container, path)
             self.codec, self.promised = stream.codec_context.name, stream.frames
-            self.rate = float(stream.average_rate or 1)
-            packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None]
-        leading = "has open groups of pictures" if _leading(packets) else None
+            shown, end = [], 0.0
+            for packet in container.demux():
+                if packet.pts is not None:
+                    end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+                    shown += [(packet.pts, packet.is_keyframe)] * (packet.stream_index == stream.index)
+            self.missing = (container.duration or 0) / av.time_base - end
+            """Seconds that the container promises and nothing fills."""
+        leading = "has open groups of pictures" if _leading(shown) else None
         self.fault = "is HEVC" if self.codec == "hevc" else leading
 
     def refuse_fault(self) -> None:

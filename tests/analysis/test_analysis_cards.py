@@ -134,7 +134,7 @@ def test_a_folder_is_not_replaced_by_a_picture(tmp_path, monkeypatch, experiment
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/keep.txt").write_text("kept")
     monkeypatch.chdir(experiment)
-    result = CliRunner().invoke(app, ["show", "grpo/0/1/rl-0000-0/0", "--png", str(tmp_path / "mine")])
+    result = CliRunner().invoke(app, ["show", "grpo/0/1/e0/0", "--png", str(tmp_path / "mine")])
     assert "is a folder" in str(result.exception)
     assert (tmp_path / "mine/keep.txt").read_text() == "kept"
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import astuple
 from html.parser import HTMLParser
 
 import pytest
@@ -11,12 +12,13 @@ from markupsafe import escape
 
 from turnwise.analysis import analyze, report
 from turnwise.analysis.answer import agreement_sentence, credit_sentence, effect_sentence
-from turnwise.analysis.citing import plain
+from turnwise.analysis.citing import plain, queries
 from turnwise.analysis.pages import in_script
 from turnwise.analysis.published import REDUNDANCY, SIGN_FLIPS
 from turnwise.analysis.timings import Stage, read_timings
 from turnwise.errors import UserError
 from turnwise.files import write_json, write_jsonl
+from turnwise.tables import CATALOGUE, build_catalogue, query
 
 CHARTS = ("advantages", "curves", "differences", "redundancy", "seeds", "truth")
 AGREEMENT = {"both": 8, "agreement": 0.75, "kappa": None, "abstained": [0, 1]}
@@ -148,18 +150,25 @@ def test_without_analysis_the_report_says_what_to_run(tmp_path):
         report(tmp_path, params, tmp_path / "reports")
 
 
-def test_timings_count_each_update_once_and_the_last_run(tmp_path, params):
-    cell = tmp_path / "rl" / "grpo-0.jsonl"
+def test_timings_count_each_update_once_and_the_last_run_that_ended(tmp_path, params):
+    folder = tmp_path / "timings"
+    cell = folder / "rl" / "grpo-0.jsonl"
     first = {"update": 1, "rollout": 9.0, "sweep": 9.0, "total": 18.0}
     again = {"update": 1, "rollout": 2.0, "sweep": 1.0, "total": 3.0}
     beyond = {**again, "update": params.rl.updates + 1}
     write_jsonl(cell, [first, beyond, {"seconds": 50.0, "peak_mb": 9.0}, again, {"seconds": 4.0, "peak_mb": 7.0}])
-    write_jsonl(tmp_path / "rl" / "earlier-0.jsonl", [first])
-    write_jsonl(tmp_path / "sft" / "1.jsonl", [{"seconds": 5.0, "peak_mb": 3.0}, {"seconds": 6.0, "peak_mb": 3.0}])
-    found = read_timings(tmp_path, params)
+    write_jsonl(folder / "rl" / "earlier-0.jsonl", [first])
+    write_jsonl(folder / "sft" / "1.jsonl", [{"seconds": 5.0, "peak_mb": 3.0}, {"seconds": 6.0, "peak_mb": 3.0}])
+    write_jsonl(folder / "rl" / "turnwise-0.jsonl", [first])
+    found = read_timings(folder, params)
     assert found.stages == [Stage("sft", 1, 6.0, 3.0), Stage("rl", 1, 3.0, 7.0)]
-    assert found.phases == {"rollout": 2.0, "sweep": 1.0}
+    assert found.phases == {"rollout": 11.0, "sweep": 10.0}
     assert read_timings(tmp_path / "none", params) is None
+    build_catalogue(tmp_path / CATALOGUE, tmp_path, [(arm, 0) for arm in params.arms], {})
+    asked = {name: query(tmp_path / CATALOGUE, queries(params)[name].sql).to_pylist() for name in ("stages", "phases")}
+    rows = [(row["stage"], row["cells"], row["seconds"], row["peak_mb"]) for row in asked["stages"]]
+    assert sorted(rows) == sorted(map(astuple, found.stages))
+    assert {row["phase"]: row["seconds"] for row in asked["phases"]} == found.phases
 
 
 def _table(difference):
@@ -203,9 +212,43 @@ def test_a_torn_file_or_other_arms_are_one_message(experiment, reports, params, 
     fewer = params.model_copy(update={"arms": {"turnwise": params.arms["turnwise"]}})
     with pytest.raises(UserError, match=r"ablation\.json: has other arms"):
         report(experiment, fewer, tmp_path / "reports")
-    for name in ("truth.json", "figures/curves.vl.json"):
-        whole = (tmp_path / "reports" / name).read_text()
-        (tmp_path / "reports" / name).write_text(whole[:-5])
-        with pytest.raises(UserError, match="not valid JSON"):
-            report(experiment, params, tmp_path / "reports")
-        (tmp_path / "reports" / name).write_text(whole)
+    for name, field in (("truth.json", "arm"), ("redundancy.json", "arms"), ("figures/curves.vl.json", "")):
+        path = tmp_path / "reports" / name
+        whole = path.read_text()
+        for damage, message in ((whole[:-5], "not valid JSON"), ("{}", f"{field}: is missing"), (None, "no such file")):
+            path.unlink() if damage is None else path.write_text(damage)
+            if damage != "{}" or field:
+                with pytest.raises(UserError, match=f"{message}.*`dvc repro analyze`"):
+                    report(experiment, params, tmp_path / "reports")
+        path.write_text(whole)
+
+
+def test_damage_in_what_an_experiment_left_is_one_message(tmp_path):
+    params = params_with(seeds=[0], arms={"grpo": {"credit": "grpo"}})
+    write_experiment(tmp_path, params)
+    analyze(tmp_path, params, tmp_path / "reports")
+
+    def refused(path, damage, message, act=report):
+        whole = path.read_bytes() if path.is_file() else None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(damage)
+        with pytest.raises(UserError, match=message):
+            act(tmp_path, params, tmp_path / "reports")
+        path.unlink() if whole is None else path.write_bytes(whole)
+
+    episodes = tmp_path / "data/rl.jsonl"
+    refused(tmp_path / "timings/rl/grpo-0.jsonl", b'{"update": 1, "tot', r"grpo-0\.jsonl:1: no line of timings")
+    refused(tmp_path / "state/judges/a--b.json", b"{}", r"a--b\.json: cells: is missing; run `turnwise judge compare`")
+    refused(tmp_path / "runs/grpo/0/eval/metrics.json", b"{}", r"metrics\.json: pauc: is missing", analyze)
+    refused(episodes, episodes.read_bytes().partition(b"\n")[2], r"rl\.jsonl: id: 'e0' is missing, which runs|'e0'")
+    report(tmp_path, params, tmp_path / "reports")
+
+
+def test_the_report_brings_its_tables_along(tmp_path):
+    params = params_with(seeds=[0], arms={"grpo": {"credit": "grpo"}})
+    write_experiment(tmp_path, params)
+    analyze(tmp_path, params, tmp_path / "reports")
+    (tmp_path / CATALOGUE).unlink()
+    report(tmp_path, params, tmp_path / "reports")
+    found = query(tmp_path / CATALOGUE, "select distinct arm from cells order by arm").to_pylist()
+    assert found == [{"arm": "grpo"}, {"arm": "sft"}]

@@ -14,6 +14,7 @@ from turnwise import tables
 from turnwise.cli import app
 from turnwise.cli.profiles import params_yaml
 from turnwise.config import compose, read_params, read_yaml
+from turnwise.judging import VERDICTS, VerdictCache
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,10 +35,10 @@ def run(*words):
     return result.stdout
 
 
-def fail(folder, *words):
+def fail(folder, *words, status=2):
     command = [sys.executable, "-m", "turnwise.cli", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (status, "")
     return done.stderr
 
 
@@ -81,6 +82,15 @@ def test_sql_prints_tables_csv_and_json():
     assert run("sql", "select arm, avg(flipped::int) from decisions group by arm", "--format", "json") == "[]\n"
 
 
+def test_sql_shows_values_that_python_json_or_a_terminal_have_not(folder):
+    query = "select 'nan'::double as a, ['inf'::double, 1.5] as b, {'c': '-inf'::float} as d"
+    assert json.loads(run("sql", query, "--format", "json")) == [{"a": None, "b": [None, 1.5], "d": {"c": None}}]
+    assert "nan" in run("sql", query, "--format", "csv")
+    assert "beyond the years 1 to 9999" in fail(folder, "sql", "select 'infinity'::date")
+    assert "\x1b" not in run("sql", "select chr(27) || '[2Jgone' as text")
+    assert "\N{REPLACEMENT CHARACTER}[2Jgone" in run("sql", "select chr(27) || '[2Jgone' as text")
+
+
 def test_sql_reads_a_query_from_a_file(folder):
     (folder / "question.sql").write_text("-- how many?\nselect count(*) as cells from cells;\n", encoding="utf-8")
     assert run("sql", "--file", "question.sql", "--format", "csv") == "cells\n2\n"
@@ -106,6 +116,12 @@ def test_faults_are_one_message_and_status_2(folder):
     (folder / "turnwise.duckdb").unlink()
     assert fail(folder, "sql", "select 1").startswith("error: turnwise.duckdb: no such catalogue")
     assert sorted(folder.rglob("*")) == [path for path in before if path.name != "turnwise.duckdb"]
+
+
+def test_what_the_machine_lacks_is_one_message_and_status_1(folder):
+    assert VerdictCache(VERDICTS).path.is_file()
+    said = fail(folder, "judge", "cache", "export", "profiles/tiny.yaml/verdicts.jsonl", status=1)
+    assert said == "error: profiles/tiny.yaml: File exists\n"
 
 
 def test_version_and_help_load_nothing_heavy():

@@ -70,6 +70,15 @@ def test_each_fault_has_its_remedy(folder, monkeypatch):
     assert "✗ data: data/rl.jsonl:1: " in said
 
 
+def test_files_of_another_kind_are_told(folder):
+    (folder / "params.yaml").unlink()
+    (folder / "params.yaml").mkdir()
+    (folder / "requirements.lock").write_bytes(b"# \xff\nno-such-package==1.0\n")
+    said = ask(1)
+    assert "✗ parameters: params.yaml: cannot be read: Is a directory\n  → " in said
+    assert "✗ packages: no-such-package missing (locked 1.0)" in said
+
+
 def test_ports_that_are_no_port_or_speak_another_protocol(monkeypatch):
     monkeypatch.setenv("TURNWISE_MLFLOW_PORT", "many")
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from turnwise.cli import app
 from turnwise.cli.profiles import params_yaml
+from turnwise.cli.settings import printable
 from turnwise.config import Policy, compose, read_params
 from turnwise.episodes import Episode, Grid, Query
 from turnwise.errors import UserError
@@ -73,7 +74,17 @@ def test_it_prints_what_the_sampler_says_at_each_time(folder, monkeypatch, famil
     assert any(action.kind == "reply" for action in said.actions)
     for line, action in zip(lines, said.actions, strict=True):
         if action.kind == "reply":
-            assert line[12:] == " ".join(action.text.split()) + " …" * action.capped
+            assert line[12:] == printable(" ".join(action.text.split())) + " …" * action.capped
+
+
+def test_a_clip_of_one_frame_and_what_would_steer_a_terminal(folder, monkeypatch):
+    from turnwise.records import Action
+
+    write_clip(folder / "one.mp4", [np.zeros((64, 64, 3), np.uint8)], 1)
+    said = Action(tokens=(1, 2), logprobs=(0.0, 0.0), text="a \x1b[2J b", kind="reply", capped=False)
+    monkeypatch.setattr("turnwise.policy.loading.Loaded.action", lambda *_: said)
+    lines = run(folder, monkeypatch, video="one.mp4").splitlines()
+    assert lines[1:] == ["     1.0 s  a \N{REPLACEMENT CHARACTER}[2J b"]
 
 
 def test_a_wait_is_a_dot(folder, monkeypatch):
@@ -92,6 +103,10 @@ def test_a_wait_is_a_dot(folder, monkeypatch):
         ({"video": "none.mp4"}, r"^none\.mp4: no such video"),
         ({"video": "hevc.mp4"}, r"^hevc\.mp4: is HEVC.*normalise_clip"),
         ({"query": ""}, r"^--query: is empty"),
+        ({"query": "\udcff"}, r"^clip\.mp4, asked that way: text: .*valid string"),
+        ({"temperature": "1e-300"}, r"^--temperature: 1e-300 is neither 0 nor from 0\.01 to 100"),
+        ({"temperature": "inf"}, r"^--temperature: inf is"),
+        ({"frames_per_turn": 1_000_000}, r"^clip\.mp4: 4 decisions may take 4000000 tokens"),
         ({"query_time": 9}, r"^--query-time: 9 s is after the last decision, at 8 s"),
         ({"max_tokens": 9000}, r"^clip\.mp4: 4 decisions may take 36\d\d\d tokens.*room for 32768; use a wider --grid"),
     ],

@@ -18,7 +18,7 @@ from turnwise.config import Params, read_params
 ROOT = Path(__file__).parents[2]
 PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
 STAGES = PIPELINE["stages"]
-WATCHERS = {"turnwise/progress.py", "turnwise/tracking"}
+WATCHERS = {"turnwise/progress.py", "turnwise/timings.py", "turnwise/tracking"}
 """They change no output: editing them makes no stage stale."""
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from turnwise import tables
 from turnwise.config import Params, compose
+from turnwise.errors import UserError
 from turnwise.files import write_json, write_text
 from turnwise.tracking import live_cell, outdated, track
 
@@ -135,6 +136,23 @@ def test_a_cell_of_other_parameters_is_left_out_and_named(tmp_path):
     assert outdated(tmp_path, PARAMS) == [("grpo", 0)]
     assert track(tmp_path, PARAMS) == 2
     assert set(runs(tmp_path)[2]) == {"sft"}
+
+
+@pytest.mark.parametrize(
+    ("place", "damage", "message"),
+    [
+        ("mlflow.db", b"junk", r"mlflow\.db: .*file is not a database; move it away"),
+        ("dvc.lock", b"schema: '2.0'\n", r"dvc\.lock: stages: must hold"),
+        ("timings/rl/grpo-0.jsonl", b'{"update": 1, "tot', r"grpo-0\.jsonl:1: no line of timings"),
+        ("runs/sft/0/eval/metrics.json", b"x", r"metrics\.json: not valid JSON .*evaluate stage again"),
+        ("runs/sft/0/eval/metrics.json", b"{}", r"metrics\.json: pauc: is missing"),
+    ],
+)
+def test_a_damaged_file_is_one_message(tmp_path, place, damage, message):
+    experiment(tmp_path)
+    (tmp_path / place).write_bytes(damage)
+    with pytest.raises(UserError, match=message):
+        track(tmp_path, PARAMS)
 
 
 def test_a_live_cell_is_resumed_restarted_and_then_tracked(tmp_path):

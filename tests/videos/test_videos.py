@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.errors import UserError
-from turnwise.videos import check_clip, normalise_clip, read_frames, write_clip
+from turnwise.videos import check_clip, clip_duration, normalise_clip, read_frames, write_clip
 
 FRAMES, FPS = 121, 12
 
@@ -143,6 +143,28 @@ def test_missing_cut_and_damaged_clips_are_named(clip, tmp_path):
         read_frames(tmp_path / "cut.mp4", [0.0])
     assert not (tmp_path / "out.mp4").exists()
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("form", ["mkv", "webm"])
+def test_a_cut_clip_without_a_number_of_frames_is_refused(tmp_path, form):
+    path = encode(tmp_path / f"whole.{form}", "libvpx-vp9" if form == "webm" else "libx264")
+    assert check_clip(path).frames == FRAMES
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 4 // 5])
+    with pytest.raises(UserError, match=f"whole\\.{form}: is cut"):
+        check_clip(path)
+
+
+def test_a_clip_of_one_frame_lasts_as_its_rate_says(tmp_path):
+    write_clip(tmp_path / "one.mp4", [coded(5)], 2)
+    assert clip_duration(tmp_path / "one.mp4") == check_clip(tmp_path / "one.mp4").duration == 0.5
+    assert number_of(read_frames(tmp_path / "one.mp4", [0.5])[0]) == 5
+
+
+def test_a_clip_too_narrow_for_the_decoder_is_refused(tmp_path):
+    write_clip(tmp_path / "narrow.mp4", [np.zeros((64, 16, 3), np.uint8)] * 3, 2)
+    for read in (check_clip, lambda path: read_frames(path, [0.0])):
+        with pytest.raises(UserError, match=r"narrow\.mp4"):
+            read(tmp_path / "narrow.mp4")
 
 
 def test_a_clip_cut_at_the_end_is_refused_when_its_index_comes_first(clip, tmp_path):

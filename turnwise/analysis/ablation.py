@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from turnwise.analysis.cells import SFT, Cell, of_arm
+from turnwise.analysis.cells import METRICS_FILE, SFT, Cell, of_arm
 from turnwise.analysis.published import SOURCE, published
 from turnwise.config import Params
 from turnwise.errors import UserError
+from turnwise.files import read_json
 
 CONFIDENCE = 0.95
 REFERENCE = "grpo"
@@ -63,8 +64,11 @@ def paired_difference(values: Mapping[str, float | None], reference: Mapping[str
 
 
 def ablation(cells: Sequence[Cell], params: Params) -> dict[str, Any]:
-    """The content of ablation.json. Values are percent, 0..100. Raises UserError where cells had different judges."""
-    scores = {cell: cell.metrics() for cell in cells}
+    """The content of ablation.json. Values are percent, 0..100. Raises UserError for damaged scores, and where cells had
+    different judges.
+    """
+    fields = (*METRICS, "benchmarks", "blind", "judge", "protocol")
+    scores = {cell: read_json(cell.folder / METRICS_FILE, "run this evaluate stage again", *fields) for cell in cells}
     first = next(iter(scores.values()))
     judges = sorted({score["judge"] for score in scores.values()})
     if len(judges) > 1:

@@ -19,6 +19,7 @@ from PIL import Image
 from turnwise.analysis.cells import Cell
 from turnwise.analysis.trajectories import Summary, rows
 from turnwise.episodes import Episode
+from turnwise.errors import UserError
 from turnwise.videos import read_frames
 
 WIDTH, LEFT, RIGHT = 1000, 84, 16
@@ -63,8 +64,8 @@ class Stage:
         self._tables: list[pa.Table] = []
 
     def card(self, one: Summary) -> Card:
-        """Lay out a trajectory; frames are read from its episode's clip. Raises UserError for the clip."""
-        episode = self.episodes[one.episode]
+        """Lay out a trajectory; frames are read from its episode's clip. Raises UserError for clip and episode."""
+        episode = self._episode(one)
         decisions, evidence = (rows(one, table) for table in self._of(one.cell))
         times = [row["time"] for row in decisions]
         start, end = episode.grid.start, max([times[-1], *(window.reply[1] for window in episode.windows)])
@@ -114,9 +115,17 @@ class Stage:
 
     def strip(self, one: Summary) -> str:
         """A few frames of its episode side by side, as a data URI."""
-        frames = self._read(self.episodes[one.episode])
+        frames = self._read(self._episode(one))
         shown = frames[np.linspace(0, len(frames) - 1, min(STRIP, len(frames))).round().astype(int)]
         return _jpeg(np.concatenate([np.asarray(_small(frame, 56)) for frame in shown], axis=1), 70)
+
+    def _episode(self, one: Summary) -> Episode:
+        if one.episode not in self.episodes:
+            raise UserError(
+                f"{self.data}/rl.jsonl: id: {one.episode!r} is missing, which {one.cell.folder} has rolled out; put the "
+                "episode back, or `dvc repro` brings both together"
+            )
+        return self.episodes[one.episode]
 
     def _read(self, episode: Episode) -> np.ndarray:
         if episode.id not in self._frames:

@@ -1,6 +1,5 @@
 """The cells an analysis reads: which there must be, and where their tables and scores lie."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,14 +35,6 @@ class Cell:
     def table(self, name: str) -> pa.Table:
         """The table `decisions` or `updates`."""
         return read_table(name, self.folder / f"{name}.parquet")
-
-    def metrics(self) -> dict[str, Any]:
-        """The benchmark scores of this cell. Raises UserError for a file that is no JSON."""
-        path = self.folder / METRICS_FILE
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}: not valid JSON ({error}); run this evaluate stage again") from None
 
 
 def find_cells(root: Path, params: Params) -> list[Cell]:

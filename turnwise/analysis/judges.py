@@ -1,10 +1,9 @@
 """What `turnwise judge compare` left: how far two judges agree on the same roll-outs, and what the other would change."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from turnwise.errors import UserError
+from turnwise.files import read_json
 
 PLACE = Path("state") / "judges"
 
@@ -13,14 +12,8 @@ def read_comparisons(root: Path) -> dict[str, dict[str, Any]]:
     """The comparisons below `root` by name (`train--strict`); empty where there are none. They are outside every promise
     of identity, as they are of no stage.
 
-    Raises UserError for a file that is no JSON.
+    Raises UserError for a damaged file.
     """
-    found = {}
-    for path in sorted((root / PLACE).glob("*--*.json")):
-        try:
-            found[path.stem] = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise UserError(
-                f"{path}: not valid JSON ({error}); run `turnwise judge compare` again or delete it"
-            ) from None
-    return found
+    remedy = "run `turnwise judge compare` again or delete it"
+    paths = sorted((root / PLACE).glob("*--*.json"))
+    return {path.stem: read_json(path, remedy, "cells", "judges", "reward", "ranks", "signs") for path in paths}

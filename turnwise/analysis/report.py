@@ -1,6 +1,5 @@
 """The report stage: one HTML page that holds all it shows (styles, charts, frames) and asks for nothing from outside."""
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,9 +24,19 @@ from turnwise.analysis.vega import bundle, picture
 from turnwise.config import Params
 from turnwise.episodes import read_episodes
 from turnwise.errors import UserError
-from turnwise.files import write_text
+from turnwise.files import read_json, write_text
+from turnwise.tables import CATALOGUE, build_catalogue
 
-NUMBERS = ("ablation", "sign_flips", "redundancy", "truth")
+NUMBERS = {
+    "ablation": ("arms", "seeds", "reference", "blind", "judge", "protocol"),
+    "sign_flips": ("arms", "published"),
+    "redundancy": ("arms", "published"),
+    "truth": ("arm", "angle"),
+}
+"""What `analyze` left, and fields that are in it."""
+CHARTS = ("advantages", "redundancy", "curves", "seeds", "truth")
+"""Those that every experiment has."""
+ANALYZED = "`dvc repro analyze` writes it"
 PACKAGES = (
     "turnwise",
     "torch",
@@ -46,17 +55,13 @@ PACKAGES = (
 
 def report(root: Path, params: Params, out: Path) -> None:
     """Write `out`/index.html and `out`/cards/ from what `analyze` left in `out`, the tables and clips below `root`, and,
-    where there are any, timings and comparisons of judges.
+    where there are any, timings and comparisons of judges; and `root`/turnwise.duckdb, which its SQL reads.
 
     Raises UserError for a missing cell, clip, or number.
     """
-    cells = find_cells(root, params)
-    numbers = {name: _json(out / f"{name}.json") for name in NUMBERS}
-    table, flips, repeats, main = numbers["ablation"], numbers["sign_flips"], numbers["redundancy"], main_arm(params)
-    if set(table["arms"]) != {SFT, *params.arms}:
-        raise UserError(
-            f"{out}/ablation.json: has other arms than params.yaml; `dvc repro analyze` brings it up to date"
-        )
+    cells, main = find_cells(root, params), main_arm(params)
+    table, flips, repeats, truth = _numbers(out, params)
+    build_catalogue(root / CATALOGUE, root, [(cell.arm, cell.seed) for cell in cells], params.reward.weights)
     stage = _stage(root, params)
     charts = _charts(out / "figures")
     there = {cell: summaries(cell) for cell in cells}
@@ -73,7 +78,7 @@ def report(root: Path, params: Params, out: Path) -> None:
         table=table,
         flips=flips,
         repeats=repeats,
-        truth=numbers["truth"],
+        truth=truth,
         main=main,
         metrics=METRICS,
         domains=_domains(table),
@@ -119,21 +124,20 @@ def _stage(root: Path, params: Params) -> Stage:
     return Stage(episodes, root / "data", params.judge.train.levels)
 
 
-def _json(path: Path) -> Any:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; the analyze stage writes it: `dvc repro analyze`")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error}); delete it and run `dvc repro analyze`") from None
+def _numbers(out: Path, params: Params) -> list[Any]:
+    """What `analyze` left, in the order of NUMBERS, if it is of these arms."""
+    numbers = {name: read_json(out / f"{name}.json", ANALYZED, *fields) for name, fields in NUMBERS.items()}
+    if set(numbers["ablation"]["arms"]) != {SFT, *params.arms}:
+        raise UserError(
+            f"{out}/ablation.json: has other arms than params.yaml; `dvc repro analyze` brings it up to date"
+        )
+    return list(numbers.values())
 
 
 def _charts(folder: Path) -> dict[str, Any]:
     """The charts that `analyze` left, by name."""
-    paths = sorted(folder.glob("*.vl.json"))
-    if not paths:
-        raise UserError(f"{folder}: no charts; the analyze stage draws them: `dvc repro analyze`")
-    return {path.name.removesuffix(".vl.json"): _json(path) for path in paths}
+    names = {path.name.removesuffix(".vl.json") for path in folder.glob("*.vl.json")}.union(CHARTS)
+    return {name: read_json(folder / f"{name}.vl.json", ANALYZED) for name in sorted(names)}
 
 
 def _domains(table: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

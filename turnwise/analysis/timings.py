@@ -1,20 +1,19 @@
 """Where the time went, from `timings/<stage>/<cell>.jsonl`; outside every promise of identity.
 
-A file holds a line a run of its stage and, for `rl`, one an update. Stages that ran again count once, with their last run.
+Stages that ran again count once, with their last run; a run that did not end counts for the phases of its updates alone.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.analysis.cells import SFT
 from turnwise.config import Params
+from turnwise.timings import Line, read_lines
 
 STAGES = ("data", "sft", "rollout", "judge", "sweep", "rl", "evaluate")
 PHASES = ("rollout", "judge", "sweep", "credit", "learn", "validate", "save")
 """What an update of `rl` books, in the order in which it does them."""
-Line = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Stage:
     name: str
     cells: int
     seconds: float
-    peak_mb: float | None
+    peak_mb: float
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,17 @@ class Timings:
 
 
 def read_timings(folder: Path, params: Params) -> Timings | None:
-    """The timings of the cells that `params` names; None where nothing was recorded."""
+    """The timings of the cells that `params` names; None where no stage ended. Raises UserError for a damaged file."""
     cells = _cell_names(params)
     stages: list[Stage] = []
     phases: dict[str, float] = {}
     for name in STAGES:
         files = [path for path in sorted((folder / name).glob("*.jsonl")) if path.stem in cells]
-        runs = [[json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] for path in files]
-        updates = [line for lines in runs for line in _updates(lines, params.rl.updates)]
-        if runs:
-            stages.append(_stage(name, runs, updates))
-        for line in updates:
+        runs = [read_lines(path) for path in files]
+        ended = [lines for lines in runs if any("seconds" in line for line in lines)]
+        if ended:
+            stages.append(_stage(name, ended, params.rl.updates))
+        for line in (line for lines in runs for line in _updates(lines, params.rl.updates)):
             for phase in line.keys() - {"update", "total"}:
                 phases[phase] = phases.get(phase, 0.0) + line[phase]
     return Timings(stages, dict(sorted(phases.items(), key=lambda phase: -phase[1]))) if stages else None
@@ -62,7 +61,10 @@ def _updates(lines: Sequence[Line], last: int) -> list[Line]:
     return list({line["update"]: line for line in lines if line.get("update", last + 1) <= last}.values())
 
 
-def _stage(name: str, runs: Sequence[Sequence[Line]], updates: Sequence[Line]) -> Stage:
-    whole = [line for lines in runs for line in [line for line in lines if "seconds" in line][-1:]]
-    seconds = sum(line["total"] for line in updates) if updates else sum(line["seconds"] for line in whole)
-    return Stage(name, len(runs), seconds, max((line["peak_mb"] for line in whole), default=None))
+def _stage(name: str, runs: Sequence[Sequence[Line]], last: int) -> Stage:
+    whole = [[line for line in lines if "seconds" in line][-1] for lines in runs]
+    seconds = sum(
+        sum(line["total"] for line in _updates(lines, last)) or ended["seconds"]
+        for lines, ended in zip(runs, whole, strict=True)
+    )
+    return Stage(name, len(runs), seconds, max(line["peak_mb"] for line in whole))

@@ -18,7 +18,7 @@ from turnwise.cli.rollout import rollout
 from turnwise.cli.settings import SETTINGS
 from turnwise.cli.show import show
 from turnwise.cli.views import report, track
-from turnwise.errors import UserError
+from turnwise.errors import UserError, lacked
 
 app = typer.Typer(
     add_completion=False,
@@ -33,12 +33,23 @@ for command in (rollout, show, sql, track, report, doctor):
 
 
 def main() -> None:
-    """Run the command line. A UserError becomes one message on standard error and exit status 2."""
+    """Run the command line. A UserError becomes one message on standard error and exit status 2; so does what the
+    machine lacks, with exit status 1.
+    """
     try:
         app()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(_say(str(error), 2))
+    except Exception as error:
+        lack = lacked(error)
+        if lack is None:
+            raise
+        sys.exit(_say(lack, 1))
+
+
+def _say(message: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
 
 
 def _version(wanted: bool) -> None:

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -10,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnwise.cli.settings import printable
 from turnwise.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CATALOGUE = Path("turnwise.duckdb")
+
+Rows = list[dict[str, Any]]
 
 
 class Format(StrEnum):
@@ -47,7 +51,8 @@ def sql(
 
     Tables: `decisions`, `updates`, `samples`, `evidence`, `trajectories`, `cells`.
     Views: `sign_flips`, `redundancy`, `mixed_trajectories`, `credit_by_turn`, `ablation`.
-    docs/tables.md has every column and more queries.
+    docs/tables.md has every column and more queries. A query may also read files of your own, as in
+    `from 'notes.csv'`; nothing can be written. JSON has null for NaN and infinity.
 
     Examples:
 
@@ -63,8 +68,17 @@ def sql(
     """
     from turnwise import tables
 
-    rows = tables.query(CATALOGUE, _asked(query, file))
-    {Format.table: _print_table, Format.csv: _print_csv, Format.json: _print_json}[form](rows)
+    found = tables.query(tables.CATALOGUE, _asked(query, file))
+    try:
+        rows = found.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise UserError(f"SQL: a date is beyond the years 1 to 9999 ({error}); cast it with `::varchar`") from None
+    if form is Format.table:
+        _print_table(found.schema, rows)
+    elif form is Format.csv:
+        _print_csv(found.column_names, rows)
+    else:
+        print(json.dumps(_finite(rows), indent=1, ensure_ascii=False, default=_plain, allow_nan=False))
 
 
 def _asked(query: str | None, file: Path | None) -> str:
@@ -75,33 +89,38 @@ def _asked(query: str | None, file: Path | None) -> str:
     raise UserError("sql: give a query or, with --file, a file that holds one; `turnwise sql --help` has examples")
 
 
-def _print_table(rows: "pa.Table") -> None:
+def _print_table(schema: "pa.Schema", rows: Rows) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD)
-    for column in rows.schema:
+    for column in schema:
         numeric = str(column.type).startswith(("int", "double", "decimal"))
         table.add_column(Text(column.name), justify="right" if numeric else "left", overflow="fold")
-    for row in rows.to_pylist():
+    for row in rows:
         table.add_row(*(Text(_shown(value)) for value in row.values()))
     Console(width=None if sys.stdout.isatty() else 10_000).print(table)
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "null" if value is None else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else "null" if value is None else printable(str(value))
 
 
-def _print_csv(rows: "pa.Table") -> None:
+def _print_csv(names: Sequence[str], rows: Rows) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(rows.column_names)
-    writer.writerows(row.values() for row in rows.to_pylist())
+    writer.writerow(names)
+    writer.writerows(row.values() for row in rows)
 
 
-def _print_json(rows: "pa.Table") -> None:
-    print(json.dumps(rows.to_pylist(), indent=1, ensure_ascii=False, default=_plain))
+def _finite(value: Any) -> Any:
+    """The value with null in place of NaN and infinity, which JSON has not."""
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> float | str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from turnwise.cli.settings import is_port
 from turnwise.errors import UserError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def packages() -> Iterator[Finding]:
     if not lock.is_file():
         yield Finding("note", "packages: no requirements.lock here", "run this in the repository's root")
         return
-    wanted = dict(re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE))
+    said = lock.read_text(encoding="utf-8", errors="replace")
+    wanted = dict(re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)", said, re.MULTILINE))
     off = [
         f"{name} {_installed(name)} (locked {version})" for name, version in wanted.items() if not _is(name, version)
     ]
@@ -140,7 +142,7 @@ def ports() -> Iterator[Finding]:
         ("MLflow", "TURNWISE_MLFLOW_PORT", "5000", "/health"),
     ):
         port = os.environ.get(variable, default)
-        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        if not is_port(port):
             yield Finding("fault", f"{variable}: {port!r} is no port", "give a number from 1 to 65535")
         elif not _listens(int(port)):
             yield Finding("ok", f"port {port}: free for {name}")

@@ -118,16 +118,11 @@ def some_of(texts: Sequence[str], most: int = SHOWN) -> str:
 
 
 def write_result(path: Path | None, value: Any) -> None:
-    """Write a result as JSON, where a path is given. Raises UserError where that cannot be done."""
+    """Write a result as JSON, where a path is given."""
     if path:
         from turnwise.files import write_json
 
-        if path.is_dir():
-            raise UserError(f"--json: {path} is a folder; name a file")
-        try:
-            write_json(path, value)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        write_json(path, value)
         note(f"{path} is written")
 
 

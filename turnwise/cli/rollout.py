@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 
+from turnwise.cli.settings import printable
 from turnwise.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ def rollout(
     query_time: Annotated[float, typer.Option(min=0, help="When the user says it, in seconds.")] = 0.0,
     grid: Annotated[float, typer.Option(min=0.01, max=3600, help="Seconds from one decision to the next.")] = 2.0,
     frames_per_turn: Annotated[int, typer.Option(min=1, help="Frames shown at each decision, evenly apart.")] = 1,
-    temperature: Annotated[float, typer.Option(min=0, help="Of the sampling; 0 takes the likeliest token.")] = 0.0,
+    temperature: Annotated[
+        float, typer.Option(help="Of the sampling, 0.01 to 100; 0 takes the likeliest token.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the sampling.")] = 0,
     max_tokens: Annotated[
         int | None, typer.Option(min=2, help="Token cap of an action.", show_default="rollout.max_action_tokens")
@@ -48,51 +52,56 @@ def rollout(
     """
     from turnwise.config import read_params
 
+    if temperature and not 0.01 <= temperature <= 100:
+        raise UserError(f"--temperature: {temperature:g} is neither 0 nor from 0.01 to 100")
     params = read_params()
     episode = _episode(video, query, query_time, grid, frames_per_turn)
     sampler = _sampler(params, model, video.parent, max_tokens or params.rollout.max_action_tokens)
     _check_length(sampler, episode)
-    start, replies, queries = time.monotonic(), 0, episode.shown_queries()
+    start, tell = time.monotonic(), _Teller(episode)
+    drawing = params.rollout.model_dump(include={"top_k", "top_p"})
+    sampler.rollout([episode], 1, temperature=temperature, seed=seed, on_turn=tell, **drawing)
+    seconds = time.monotonic() - start
+    _note(f"{tell.replies} replies in {episode.turns} decisions; {seconds / episode.turns:.2f} s a decision")
 
-    def tell(turn: int, actions: "Sequence[Action | None]") -> None:
-        nonlocal replies
+
+class _Teller:
+    """Prints each decision as it is taken, and counts the replies."""
+
+    def __init__(self, episode: "Episode"):
+        self.times, self.queries, self.replies = episode.grid.times, episode.shown_queries(), 0
+
+    def __call__(self, turn: int, actions: "Sequence[Action | None]") -> None:
         (action,) = actions
         assert action is not None
-        replies += action.kind == "reply"
-        for said in queries[turn]:
+        self.replies += action.kind == "reply"
+        for said in self.queries[turn]:
             print(f"{said.time:8.1f} s  > {said.text}")
-        print(f"{episode.grid.times[turn]:8.1f} s  {_told(action)}", flush=True)
-
-    settings = params.rollout
-    sampler.rollout(
-        [episode],
-        1,
-        temperature=temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        seed=seed,
-        on_turn=tell,
-    )
-    seconds = time.monotonic() - start
-    _note(f"{replies} replies in {episode.turns} decisions; {seconds / episode.turns:.2f} s a decision")
+        print(f"{self.times[turn]:8.1f} s  {_told(action)}", flush=True)
 
 
 def _episode(video: Path, query: str, query_time: float, grid: float, frames_per_turn: int) -> "Episode":
-    """The whole clip on the grid. Raises UserError for a bad clip, an empty query, or one that comes too late."""
+    """The whole clip on the grid. Raises UserError for a bad clip, a grid that is none, and a query that is empty, no
+    text, or comes too late.
+    """
     from turnwise.benchmarks.items import grid_over
     from turnwise.config import Stream
-    from turnwise.episodes import Episode, Query
+    from turnwise.episodes import Episode, Query, describe
     from turnwise.videos import clip_duration
 
-    duration = clip_duration(video)
-    stream = Stream(frame_interval=grid / frames_per_turn, frames_per_turn=frames_per_turn)
-    times = grid_over(0.0, duration, duration, stream)
-    if query_time > times.times[-1]:
-        raise UserError(f"--query-time: {query_time:g} s is after the last decision, at {times.times[-1]:g} s")
     if not query:
         raise UserError("--query: is empty; say what the policy is to look for")
-    asked = (Query(text=query, time=query_time),)
-    return Episode(id=video.name, clip=video.name, task="rollout", grid=times, queries=asked, windows=())
+    duration = clip_duration(video)
+    try:
+        stream = Stream(frame_interval=grid / frames_per_turn, frames_per_turn=frames_per_turn)
+        times = grid_over(0.0, duration, duration, stream)
+        asked = (Query(text=query, time=query_time),)
+        episode = Episode(id=video.name, clip=video.name, task="rollout", grid=times, queries=asked, windows=())
+    except ValidationError as error:
+        raise UserError(f"{video}, asked that way: {describe(error)}; correct the options") from None
+    if query_time > times.times[-1]:
+        raise UserError(f"--query-time: {query_time:g} s is after the last decision, at {times.times[-1]:g} s")
+    return episode
 
 
 def _sampler(params: "Params", model: str, root: Path, max_tokens: int) -> "HfSampler":
@@ -114,7 +123,9 @@ def _check_length(sampler: "HfSampler", episode: "Episode") -> None:
     """Refuse a clip that may take more tokens than the model has positions for."""
     from turnwise.policy.conversation import Script
 
-    tokens = Script(sampler.policy, sampler.frames, episode).longest(sampler.max_action_tokens)
+    tokens = episode.turns * episode.grid.frames_per_turn  # the fewest that it can be: a clip of days is not laid out
+    if tokens <= sampler.max_context:
+        tokens = Script(sampler.policy, sampler.frames, episode).longest(sampler.max_action_tokens)
     if tokens > sampler.max_context:
         raise UserError(
             f"{episode.clip}: {episode.turns} decisions may take {tokens} tokens, the model has room for "
@@ -125,7 +136,7 @@ def _check_length(sampler: "HfSampler", episode: "Episode") -> None:
 def _told(action: "Action") -> str:
     if action.kind == "silence":
         return "·"
-    text = " ".join(action.text.split()) or "(malformed)"
+    text = printable(" ".join(action.text.split())) or "(malformed)"
     return f"{text} …" if action.capped else text
 
 

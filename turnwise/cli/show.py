@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from turnwise.errors import UserError
-
 PLACE = Path(".cache") / "cards"
 
 
@@ -38,8 +36,6 @@ def show(
 
     params = read_params()
     if png is not None:
-        if png.is_dir():
-            raise UserError(f"--png: {png} is a folder; name a file in it")
         draw_card(Path(), params, trajectory, png)
         print(png)
         return

@@ -27,7 +27,8 @@ def track() -> None:
 
 
 def report() -> None:
-    """Write `reports/index.html` anew from what `dvc repro` left in `runs/` and `reports/`.
+    """Write `reports/index.html`, the trajectories' pages and `turnwise.duckdb` anew from what `dvc repro` left in
+    `runs/` and `reports/`.
 
     Example: `turnwise report`
     """

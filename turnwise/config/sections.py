@@ -190,7 +190,7 @@ class Rollout(Section):
     """G, trajectories of an episode."""
     groups: Count
     """Groups sampled from the SFT policy, in epoch order; at least rl.groups_per_update."""
-    temperature: Positive
+    temperature: Annotated[float, Field(ge=0.01, le=100, strict=True)]
     """Sampling temperature (no unit)."""
     top_k: Natural
     """Keep the k likeliest tokens; 0 keeps all."""

@@ -1,6 +1,6 @@
 """The tables of an experiment: their columns, parquet files, and the DuckDB catalogue. The only importer of duckdb."""
 
-from turnwise.tables.catalogue import build_catalogue, query
+from turnwise.tables.catalogue import CATALOGUE, build_catalogue, query
 from turnwise.tables.columns import (
     concat,
     decision_columns,
@@ -14,6 +14,7 @@ from turnwise.tables.parquet import read_table, write_table
 from turnwise.tables.schema import KEYS, PLACES, SCHEMAS, TERMS, schema_of
 
 __all__ = [
+    "CATALOGUE",
     "KEYS",
     "PLACES",
     "SCHEMAS",

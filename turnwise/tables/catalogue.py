@@ -20,6 +20,8 @@ from turnwise.files import replacing
 from turnwise.tables.schema import PLACES, SCHEMAS, schema_of, sql_type
 from turnwise.tables.views import ABLATION, VIEWS
 
+CATALOGUE = "turnwise.duckdb"
+"""Its name in the folder of an experiment."""
 STORAGE = "v1.2.0"
 TABLE = "reports/ablation.csv"
 READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)

@@ -1,6 +1,5 @@
 """`turnwise track`: the runs made anew from what is on disk."""
 
-import json
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping
@@ -9,7 +8,8 @@ from typing import Any
 
 from turnwise.config import PARAMS, Params, read_yaml
 from turnwise.errors import UserError
-from turnwise.files import fingerprint
+from turnwise.files import fingerprint, read_json
+from turnwise.timings import Line, read_lines
 from turnwise.tracking.notes import HEADLINES, NOTE, cell_note, parent_note
 from turnwise.tracking.store import Steps, Store, locked, said
 
@@ -112,12 +112,12 @@ def _measured(root: Path, arm: str, seed: int) -> tuple[Steps, str]:
         told = said(update, warnings) if warnings else told
     scores = folder / "eval" / "metrics.json"
     if scores.is_file():
-        metrics = json.loads(scores.read_text(encoding="utf-8"))
+        metrics = read_json(scores, "run this evaluate stage again", *HEADLINES)
         steps[0] |= {name: metrics[name] for name in HEADLINES}
     for cell in (f"{arm}-{seed}", *([str(seed)] if arm == "sft" else [])):
         for path in sorted(root.glob(f"timings/*/{cell}.jsonl")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                _add_times(steps, path.parent.name, json.loads(line))
+            for line in read_lines(path):
+                _add_times(steps, path.parent.name, line)
     return steps, told
 
 
@@ -131,7 +131,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         raise UserError(f"{path}: not a readable parquet file ({error}); delete it and run `dvc repro`") from None
 
 
-def _add_times(steps: Steps, stage: str, times: dict[str, float]) -> None:
+def _add_times(steps: Steps, stage: str, times: Line) -> None:
     """Add a line of timings: of a whole stage, or of an update that `updates` has (not of an earlier, longer epoch)."""
     update = int(times.pop("update", 0))
     if update in steps and update:
@@ -148,4 +148,9 @@ def _dvc_hashes(root: Path) -> dict[str, str]:
 
 def _locked_stages(root: Path) -> dict[str, Any]:
     lock = root / "dvc.lock"
-    return read_yaml(lock)["stages"] if lock.is_file() else {}
+    stages = read_yaml(lock).get("stages") if lock.is_file() else {}
+    if not (isinstance(stages, dict) and all(isinstance(stage, dict) for stage in stages.values())):
+        raise UserError(
+            f"{lock}: stages: must hold a mapping for each stage; take it from git, or `dvc repro` writes it"
+        )
+    return stages

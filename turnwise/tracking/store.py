@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.config import Params
+from turnwise.errors import UserError
 from turnwise.files import fingerprint, replacing
 from turnwise.tracking.notes import experiment_tags
 
@@ -23,7 +24,10 @@ Steps = dict[int, dict[str, float]]
 
 
 class Store:
-    """The runs of one configuration. Create, find and delete them only inside `locked`."""
+    """The runs of one configuration. Create, find and delete them only inside `locked`.
+
+    Raises UserError for a database that MLflow cannot use.
+    """
 
     def __init__(self, root: Path, params: Params):
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -36,12 +40,13 @@ class Store:
         if not database.exists():
             with replacing(database) as scratch:  # a database that a kill left half set up would be refused for good
                 MlflowClient(f"sqlite:///{scratch}").search_experiments()
-        self.client = MlflowClient(f"sqlite:///{database}")
-        found = self.client.get_experiment_by_name(EXPERIMENT)
-        place = (self.root / "mlartifacts").as_uri()
-        self.experiment = (
-            found.experiment_id if found else self.client.create_experiment(EXPERIMENT, place, experiment_tags())
-        )
+        try:
+            self.client = MlflowClient(f"sqlite:///{database}")
+            found = self.client.get_experiment_by_name(EXPERIMENT)
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{database}: {reason}; move it away, and `turnwise track` records the runs anew") from None
+        self.experiment = found.experiment_id if found else self._create_experiment()
 
     def _create_experiment(self) -> str:
         return self.client.create_experiment(EXPERIMENT, (self.root / "mlartifacts").as_uri(), experiment_tags())

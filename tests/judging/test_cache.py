@@ -197,3 +197,9 @@ def test_a_bad_line_is_named_and_nothing_comes_in(tmp_path, line, fault):
     assert counts(other) == {}
     with pytest.raises(UserError, match=r"no such file; `turnwise judge cache export` writes one"):
         take_in(other, tmp_path / "missing.jsonl")
+
+
+def test_a_place_that_cannot_be_opened_is_not_called_damage(tmp_path):
+    (tmp_path / "verdicts.sqlite").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"verdicts\.sqlite"):
+        VerdictCache(tmp_path / "verdicts.sqlite")

@@ -30,7 +30,7 @@ _TABLES = (
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """A transaction on the cache's file, which is made if it is missing.
 
-    Raises UserError for a file that cannot be used, and OSError where the disk is full or takes no writing, or where
+    Raises UserError for a file that cannot be used, and OSError where the disk is full or the file cannot be opened, or where
     another process does not let go of the file.
     """
     try:
@@ -41,6 +41,8 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
             raise OSError(errno.EIO, str(error), str(path)) from None
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_CANTOPEN":
+            path.open("ab").close()  # says why: a read-only file system, no right, a folder
         raise UserError(f"{path}: {error}; move this file away, verdicts are then asked for again") from None
 
 

@@ -16,7 +16,7 @@ from turnwise.progress import Bar, emit
 
 _PATIENCE = 2.0  # seconds of asking before progress is told: most judges are asked little, or answer at once
 _WAIT = 60.0  # seconds that a process waits for another one's transaction
-_ELSEWHERE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY")  # faults that are not the file's
+_ELSEWHERE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_CANTOPEN")  # not its damage
 INSERT = "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?)"
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS verdicts"
@@ -30,8 +30,8 @@ _TABLES = (
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """A transaction on the cache's file, which is made if it is missing.
 
-    Raises UserError for a file that cannot be used, and OSError where the disk is full or the file cannot be opened, or where
-    another process does not let go of the file.
+    Raises UserError for a file that cannot be used, and OSError where the disk is full, where the file cannot be opened
+    or written, or where another process does not let go of it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,10 +39,11 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
             db.execute("PRAGMA synchronous = normal")  # in WAL mode a power cut may lose the last verdicts, no more
             yield db
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_CANTOPEN":
+            path.open("ab").close()  # raises what SQLite does not tell: a read-only file system, no right, a folder
+        if name.startswith(_ELSEWHERE):
             raise OSError(errno.EIO, str(error), str(path)) from None
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_CANTOPEN":
-            path.open("ab").close()  # says why: a read-only file system, no right, a folder
         raise UserError(f"{path}: {error}; move this file away, verdicts are then asked for again") from None
 
 
